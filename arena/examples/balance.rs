@@ -1,4 +1,4 @@
-//! Watches bots play rounds, and says how good a game it is: `docs/ARENA.md` quotes its table.
+//! Measures how bots play rounds; `docs/ARENA.md` quotes the table.
 //!
 //! `cargo run --release -p foveate-arena --example balance -- [bots] [seeds]`
 
@@ -10,10 +10,10 @@ use foveate_wire::ObjectId;
 
 const WEAPONS: [Weapon; 4] = [Weapon::Blaster, Weapon::Scatter, Weapon::Lance, Weapon::Dart];
 const SKILLS: [Skill; 3] = [Skill::Novice, Skill::Regular, Skill::Expert];
-/// Directions in which cover is looked for, and how near, in units.
+/// The number of directions in which cover is searched for, and how near, in units.
 const AROUND: (u16, f64) = (32, 20.0);
 
-/// What was counted of one weapon.
+/// Counts for one weapon.
 #[derive(Clone, Copy, Default)]
 struct Arm {
     shots: u32,
@@ -24,7 +24,7 @@ struct Arm {
     held: u32,
 }
 
-/// What was counted in all rounds.
+/// Counts over all rounds.
 #[derive(Default)]
 struct Tally {
     arms: [Arm; 4],
@@ -47,7 +47,7 @@ struct Tally {
     skills: [(u32, u32); 3],
 }
 
-/// What is remembered during one round.
+/// State during one round.
 struct Round {
     leader: u8,
     fought: Vec<bool>,
@@ -103,7 +103,7 @@ impl Tally {
         }
     }
 
-    /// Of lines from bases, those that end at a wall near by.
+    /// Counts the lines from bases that end at a wall nearby.
     fn look_for_cover(&mut self, arena: &Arena, world: &World<'_>) {
         for (_, base) in world.iter::<TeamBase>() {
             let at = kinds::point(base.pos);
@@ -116,7 +116,7 @@ impl Tally {
         }
     }
 
-    /// One round of one seed.
+    /// Plays one round of one seed.
     fn play(&mut self, bots: usize, seed: u64) -> Result<(), Box<dyn std::error::Error>> {
         let mut practice = Practice::new(Setup::for_players(bots, seed), bots)?;
         let stands = vec![(Point::new(0.0, 0.0), 0); bots];

@@ -1,11 +1,11 @@
-//! Records what a server says to its players, for another implementation to be held against.
+//! Records what a server sends its players, to compare another implementation with.
 //!
 //! `cargo run --release -p foveate-arena --example packets -- DIR [count] [seed]`
 //!
-//! Sixty-four bots play over a bad network, in virtual time. Into DIR go
-//! - `packets.bin`: so many state packets as they arrived, lost and doubled and out of order, and
-//!   beside every eighth one with a flipped bit; each with what this implementation makes of it;
-//! - `session.bin`: all that the first player's client heard, did and said, tick by tick;
+//! Sixty-four bots play over a bad network, in virtual time. DIR receives
+//! - `packets.bin`: `count` state packets as they arrived, with losses, duplicates and reordering;
+//!   every eighth one again with a flipped bit; each with the result of this implementation;
+//! - `session.bin`: everything that the first player's client received, did and sent, tick by tick;
 //! - `arena.json`: the map.
 //!
 //! The binary files are postcard: the schema's text, then one [`Case`] or [`Step`] after the other.
@@ -34,15 +34,15 @@ use std::sync::Arc;
 type Failure = Box<dyn std::error::Error>;
 
 const BOTS: usize = 64;
-/// Of so many packets one is written again with a flipped bit.
+/// One packet in this many is written again with a flipped bit.
 const FLIPPED: u64 = 8;
 
-/// One state packet, and what becomes of it.
+/// One state packet, and the result of reading it.
 #[derive(Serialize)]
 struct Case {
     client: u8,
     bytes: Vec<u8>,
-    /// One bit was flipped: it is read, but not taken in.
+    /// One bit was flipped: the packet is read, but not applied.
     flipped: bool,
     outcome: Outcome,
 }
@@ -53,7 +53,7 @@ enum Outcome {
     Refused(u8),
 }
 
-/// A record: its operation (update, whole, frozen, gone), and what belongs to it.
+/// A record: its operation (update, whole, frozen, gone) and its contents.
 #[derive(Serialize)]
 struct Row {
     operation: u8,
@@ -64,7 +64,7 @@ struct Row {
     ticks: u32,
 }
 
-/// What happened to the first player's client.
+/// A step of the first player's client.
 #[derive(Serialize)]
 enum Step {
     Message(Vec<u8>),
@@ -72,7 +72,7 @@ enum Step {
         now_us: u32,
         bytes: Vec<u8>,
     },
-    /// A tick: what the player did, what was said, and the avatar as it is foreseen.
+    /// A tick: the player's input, what was sent, and the predicted avatar.
     Tick {
         now_us: u32,
         controls: Controls,
@@ -83,7 +83,7 @@ enum Step {
     },
 }
 
-/// Reads packets as a client would, and writes down what is in them.
+/// Reads packets as a client would, and writes down their contents.
 struct Witness {
     mirrors: Vec<ReplicaSet>,
     models: Models,
@@ -182,7 +182,7 @@ fn why(error: ReceiveError) -> u8 {
     }
 }
 
-/// The server, or a bot whose client's every step is recorded.
+/// The server, or a bot; the steps of one bot's client are recorded.
 enum Player {
     Server(Box<Server<Arena>>),
     Bot(Box<Bot>),
@@ -193,7 +193,7 @@ struct Bot {
     client: Client<Arena>,
     brain: Fighter,
     witness: Rc<RefCell<Witness>>,
-    /// The steps of its client, if they are wanted.
+    /// The recorded steps of its client, if wanted.
     session: Option<Vec<u8>>,
 }
 
@@ -271,7 +271,7 @@ impl Node for Player {
     }
 }
 
-/// Lets every bot in.
+/// Accepts every bot.
 struct OpenHost;
 
 impl Host<Player> for OpenHost {
@@ -289,7 +289,7 @@ impl Host<Player> for OpenHost {
     }
 }
 
-/// 60 to 100 ms one way, mostly in order; losses in bursts, doubles.
+/// Latencies of 60 to 100 ms, mostly in order; losses in bursts, and duplicates.
 fn bad_network(seed: u64) -> NetworkSpec {
     NetworkSpec {
         jitter: 66,

@@ -1,13 +1,13 @@
-//! Bots that walk the map as players do, after Silac (`spec` §6).
+//! Bots that walk the map like players, after Silac (`spec` §6).
 //!
-//! A bot draws a node of the map's graph by weight, walks the shortest way there, straying a
-//! little, waits for up to three seconds while it looks around, and draws again. It moves by the same
-//! [`movement::step`] as a player and decides nothing but an [`ArenaInput`]: whatever limits hold for
-//! players hold for bots, and their traces are those of real avatars.
+//! A bot draws a node of the map's graph by weight, takes the shortest way there, straying a
+//! little, waits for up to three seconds while it looks around, and draws again. It only produces
+//! an [`ArenaInput`] and moves by the same [`movement::step`] as a player: all limits of players
+//! apply to bots, and their traces are those of real avatars.
 //!
-//! Decisions are integers, or floats of the exactly defined kind, so that one seed gives one walk on
-//! every machine. Every bot has its own random numbers: its walk does not depend on how many others
-//! there are. Bots do not see each other, and walk through each other.
+//! Decisions use integers, or exactly defined float operations, so that a seed gives the same walk
+//! on every machine. Each bot has its own random numbers, so its walk does not depend on the number
+//! of others. Bots do not see each other, and walk through each other.
 
 use std::sync::Arc;
 
@@ -23,29 +23,31 @@ use crate::trig::{ONE, Yaw};
 
 /// The longest wait at a goal, in milliseconds.
 pub const MAX_WAIT_MS: u32 = 3_000;
-/// A bot that came no nearer to where it is heading for this long plans anew, in milliseconds.
+/// A bot that has come no nearer to its aim for this long plans again, in milliseconds.
 const STUCK_MS: u32 = 1_000;
-/// The least time for which a waiting bot looks in one direction, and what may be added to it.
+/// How long a waiting bot looks in one direction, in milliseconds: the least, and the most that is
+/// added.
 const LOOK_MS: (u32, u32) = (300, 900);
 
 /// Fastest turn, in [`Yaw`] steps per second: one full turn.
 pub const MAX_TURN_PER_SECOND: i32 = 65_536;
-/// How eagerly a bot turns: the share of what is left to turn, per second.
+/// How fast a bot turns: the share of the remaining angle per second.
 const TURN_EAGERNESS: i32 = 8;
-/// How far a walking bot's gaze sways to either side (8°), in [`Yaw`] steps.
+/// How far a walking bot's gaze sways to each side (8°), in [`Yaw`] steps.
 const SWAY: i32 = 1_456;
 
-/// The longest way that a bot strays to the side of a node, in units.
+/// The farthest that a bot strays to the side of a node, in units.
 const STRAY: f64 = 2.0;
-/// A node counts as passed at this distance, in units.
+/// A node is passed at this distance, in units.
 const PASS: f64 = 0.75;
-/// From how far a bot may cut the corner at a node, in units: the least, and what may be added.
+/// From how far a bot may cut the corner at a node, in units: the least, and the most that is
+/// added.
 const CUT: (f64, f64) = (1.5, 5.0);
-/// Goals nearer than this are drawn again, as they would look like standing still.
+/// Nearer goals are drawn again, because they would look like standing still.
 const GOAL_MIN: f64 = 12.0;
-/// Draws for one goal. On a map that is too small for [`GOAL_MIN`] the last draw is taken.
+/// The most draws for one goal. On a map that is too small for [`GOAL_MIN`] the last draw is taken.
 const GOAL_DRAWS: usize = 8;
-/// The least improvement that counts as coming nearer, in units.
+/// The least approach that counts as coming nearer, in units.
 const PROGRESS: f64 = 0.25;
 
 /// A number of bots on one map.
@@ -68,7 +70,7 @@ pub struct RoamingBots {
     bots: Vec<Bot>,
 }
 
-/// What all bots share, and none changes.
+/// Data that all bots share; it does not change.
 #[derive(Debug, Clone)]
 struct World {
     map: Arc<ArenaMap>,
@@ -77,12 +79,12 @@ struct World {
 }
 
 impl RoamingBots {
-    /// Bots on random nodes of the map, about to set out, at [`TickRate::DEFAULT`].
+    /// Bots on random nodes of the map, at [`TickRate::DEFAULT`].
     pub fn new(map: Arc<ArenaMap>, count: usize, seed: u64) -> Self {
         Self::with_rate(map, count, seed, TickRate::DEFAULT)
     }
 
-    /// The same at any tick rate. Another rate gives another walk.
+    /// The same at any tick rate. Another rate gives other walks.
     pub fn with_rate(map: Arc<ArenaMap>, count: usize, seed: u64, rate: TickRate) -> Self {
         let collision = CollisionMap::new(&map, rate);
         let scratch = PathScratch::for_graph(map.graph());
@@ -144,14 +146,14 @@ impl RoamingBots {
         Vector::new(per_second(velocity.x), per_second(velocity.y))
     }
 
-    /// Whether a bot waits at a goal (and does not walk).
+    /// Whether a bot waits at a goal.
     pub fn is_waiting(&self, bot: usize) -> bool {
         matches!(self.bots[bot].mood, Mood::Waiting { .. })
     }
 }
 
-/// Neighbouring seeds must not give neighbouring walks: one draw from a generator of the seed and
-/// the index separates them.
+/// The generator of one bot. Drawing the seed from a generator of seed and index separates the
+/// walks of neighbouring seeds.
 fn bot_rng(seed: u64, index: u64) -> Rng {
     let mut mixer = Rng::with_seed(seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     Rng::with_seed(mixer.u64(..))
@@ -172,20 +174,21 @@ struct Bot {
     body: Body,
     rng: Rng,
     mood: Mood,
-    /// The node that the next way starts from: the last goal.
+    /// The node at which the next way starts: the last goal.
     here: NodeIx,
-    /// The way to the goal; its buffer lives as long as the bot.
+    /// The way to the goal, in a buffer that is reused.
     path: Vec<NodeIx>,
     /// The node of `path` that the bot is heading for.
     leg: usize,
-    /// The place near that node at which the bot aims.
+    /// The point near that node at which the bot aims.
     aim: Point,
-    /// From how far it may turn to the next node.
+    /// The distance to `aim` from which it may turn to the next node.
     cut: f64,
-    /// How near to `aim` it has come, and for how many ticks it came no nearer.
+    /// The shortest distance to `aim` so far.
     nearest: f64,
+    /// Ticks since then.
     fruitless: u32,
-    /// How hard it pushes the stick on this way.
+    /// How far it pushes the stick on this way.
     vigour: i32,
     sway: Yaw,
     sway_speed: i32,
@@ -194,7 +197,7 @@ struct Bot {
 #[derive(Debug, Clone, Copy)]
 enum Mood {
     Walking,
-    /// Waits for so many ticks more, and looks towards `gaze` for so many of them.
+    /// Waits for this many more ticks, and looks towards `gaze` for this many of them.
     Waiting {
         ticks: u32,
         gaze: Yaw,
@@ -230,7 +233,7 @@ impl Bot {
         }
     }
 
-    /// What the bot does in this tick.
+    /// The bot's input in this tick.
     fn decide(&mut self, world: &World, scratch: &mut PathScratch) -> ArenaInput {
         match self.mood {
             Mood::Waiting { ticks: 0, .. } => {
@@ -264,7 +267,7 @@ impl Bot {
         self.steer(world)
     }
 
-    /// Input towards the aim: the body goes there at once, the gaze follows as fast as it can.
+    /// The input towards the aim: the body moves there at once, the gaze follows as fast as it can.
     fn steer(&mut self, world: &World) -> ArenaInput {
         let (aim, place) = (Place::near(self.aim), self.body.place);
         let heading = Yaw::of(i64::from(aim.x - place.x), i64::from(aim.y - place.y));
@@ -293,7 +296,7 @@ impl Bot {
                 break;
             }
         }
-        // The graph is connected; were it not, the bot would wait once more where it is.
+        // The graph is connected; if it were not, the bot would wait again at the same place.
         if !graph.path(self.here, goal, scratch, &mut self.path) {
             self.path.clear();
             self.path.push(self.here);
@@ -304,7 +307,8 @@ impl Bot {
         self.head_for(world, 0);
     }
 
-    /// Aims near a node of the way. Straying is to the side of the way, and only where there is room.
+    /// Aims near a node of the way. Straying is to the side of the way, and only where there is
+    /// room.
     fn head_for(&mut self, world: &World, leg: usize) {
         let position = self.body.place.point();
         let node = world.place_of(self.path[leg]);
@@ -319,8 +323,7 @@ impl Bot {
         self.fruitless = 0;
     }
 
-    /// Whether the bot is at the node it is heading for, or so near that it may cut the corner to the
-    /// next one.
+    /// Whether the bot is at its next node, or so near that it may cut the corner to the one after.
     fn may_turn_off(&self, world: &World, position: Point, distance: f64) -> bool {
         distance < PASS
             || (distance < self.cut
@@ -344,15 +347,15 @@ impl Bot {
         ArenaInput { forward: 0, strafe: 0, yaw: self.body.yaw.0 }
     }
 
-    /// A new direction to look in, and for how many ticks.
+    /// A new direction to look in, and the number of ticks to do so.
     fn glance(&mut self, world: &World) -> (Yaw, u32) {
         let time = LOOK_MS.0 + self.rng.u32(0..=LOOK_MS.1);
         (Yaw(self.rng.u16(..)), world.ticks(time))
     }
 }
 
-/// The nearest node that can be walked to in a straight line, or the nearest of all. Looks at every
-/// node: only a bot that is stuck asks.
+/// The nearest node with a free straight line, or the nearest of all. Checks every node, because
+/// only a bot that is stuck asks.
 fn nearest_node(world: &World, position: Point) -> NodeIx {
     let distance = |node: &NodeIx| world.place_of(*node).distance(position);
     let by_distance = |a: &NodeIx, b: &NodeIx| distance(a).total_cmp(&distance(b));

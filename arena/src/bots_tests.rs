@@ -78,7 +78,7 @@ fn bots_come_to_nearly_every_part_of_the_map() {
 }
 
 #[test]
-fn nobody_stays_in_one_spot_for_more_than_five_seconds() {
+fn no_bot_stays_in_one_spot_for_more_than_five_seconds() {
     for (seed, count) in [(0, 80), (1, 80), (2, 300)] {
         let map = Arc::new(ArenaMap::generate(seed, 200.0, count));
         let mut bots = RoamingBots::new(map, 100, seed);
@@ -198,7 +198,7 @@ fn a_bot_that_cannot_get_on_plans_anew_after_a_second() {
     let inside = wall[0] + (wall[2] - wall[0]) * 0.5;
     let mut bots = after(RoamingBots::new(map.clone(), 1, 7), 4 * HZ);
     assert!(!bots.is_waiting(0));
-    // It stands at a wall and wants to get to a place behind it that cannot be reached.
+    // It stands at a wall, and its aim behind the wall cannot be reached.
     let graph = map.graph();
     let near = nearest_node(&bots.world, inside);
     bots.bots[0].body = Body::at(Place::near(graph.node(near).place));

@@ -1,8 +1,8 @@
-//! Where an avatar's centre may not be, in integers.
+//! Where an avatar's centre may be, in integers.
 //!
-//! Every obstacle becomes a convex set of half-planes, pushed outwards by the avatar's radius; a
-//! body is a point that keeps out of these sets. The recipe is integer arithmetic from the vertices
-//! on, so that a mirror in another language builds the same half-planes to the last bit:
+//! Every obstacle becomes a convex set of half-planes, moved outwards by the avatar's radius; a
+//! body is a point that stays out of these sets. All arithmetic from the vertices on uses integers,
+//! so that an implementation in another language builds the same half-planes to the last bit:
 //!
 //! - for an edge (dx, dy) of a counter-clockwise outline the normal is n = (dy, −dx), and the limit
 //!   is n·vertex + ⌈√(radius² · |n|²)⌉;
@@ -10,8 +10,8 @@
 //!   by the rounded-down length, towards zero) and added; the limit follows as above. It cuts the
 //!   corner that the two edges' half-planes would leave far outside.
 //!
-//! A place p is *outside* where n·p ≥ limit for at least one half-plane. The set contains every
-//! point nearer to the obstacle than the radius, so that whoever is outside is truly clear of it.
+//! A place p is *outside* if n·p ≥ limit for at least one half-plane. The set contains every point
+//! nearer to the obstacle than the radius, so a place outside is clear of the obstacle.
 
 use crate::fixed::{Place, SUBUNITS};
 use crate::grid::{CellLists, CellRange};
@@ -30,7 +30,7 @@ const CELL_BITS: u32 = 11;
 /// The side of an edge on which a body must stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wall {
-    /// Outward normal; components below 2^13, as no obstacle is wider than 32 units.
+    /// Outward normal; components are below 2^13, because no obstacle is wider than 32 units.
     pub nx: i64,
     pub ny: i64,
     pub limit: i64,
@@ -52,7 +52,7 @@ impl Wall {
     }
 }
 
-/// What [`crate::movement::step`] needs to know: the walls, the map's size, and the pace of a tick.
+/// What [`crate::movement::step`] needs: the walls, the map's size, and speeds per tick.
 #[derive(Debug, Clone)]
 pub struct CollisionMap {
     side: i32,
@@ -64,7 +64,7 @@ pub struct CollisionMap {
 }
 
 impl CollisionMap {
-    /// The walls of a map, for a game that ticks at `rate`.
+    /// The walls of a map, for a game with this tick rate.
     pub fn new(map: &ArenaMap, rate: TickRate) -> Self {
         let side = (map.side() * f64::from(SUBUNITS)) as i32;
         let outlines: Vec<Vec<Place>> = map
@@ -94,13 +94,13 @@ impl CollisionMap {
         self.inside_border(place) == place && self.obstacle_at(place).is_none()
     }
 
-    /// The nearest place that keeps an avatar's radius from the map's edges.
+    /// The nearest place at least an avatar's radius from the map's edges.
     pub(crate) fn inside_border(&self, place: Place) -> Place {
         let within = |v: i32| v.clamp(RADIUS, self.side - RADIUS);
         Place { x: within(place.x), y: within(place.y) }
     }
 
-    /// The walls of the obstacle that holds a place, which must be inside the border.
+    /// The walls of the obstacle that contains a place, which must be inside the border.
     pub(crate) fn obstacle_at(&self, place: Place) -> Option<&[Wall]> {
         let (column, row) = ((place.x >> CELL_BITS) as usize, (place.y >> CELL_BITS) as usize);
         self.cells.at(column, row).iter().find_map(|&obstacle| {
@@ -165,7 +165,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1_000))]
 
         #[test]
-        fn whoever_is_free_is_a_radius_from_every_obstacle(
+        fn a_free_place_is_a_radius_from_every_obstacle(
             seed in 0u64..20, x in 0i32..100 * SUBUNITS, y in 0i32..100 * SUBUNITS,
         ) {
             let map = ArenaMap::generate(seed, 100.0, 30);
@@ -174,7 +174,7 @@ mod tests {
             if CollisionMap::new(&map, TickRate::DEFAULT).is_free(place) {
                 prop_assert!(clear(AVATAR_RADIUS - 1e-9));
             } else {
-                // The inflated shape is never much larger than it need be, either.
+                // The inflated shape is not much larger than necessary.
                 prop_assert!(!clear(AVATAR_RADIUS * 1.42 + 0.01));
             }
         }

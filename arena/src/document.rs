@@ -1,19 +1,19 @@
-//! The arena as a document, for those who draw it or predict in it: browsers fetch it as
+//! The arena as a document for clients that draw it or predict in it: browsers fetch it as
 //! `/arena.json`.
 //!
-//! It says all that the rules take from the map: a mirror that builds walls from the outlines as
-//! [`crate::collision`] does and ways from the graph as the rules do, agrees with the server to the
-//! last bit. Numbers are exact: outlines are integers, and JSON's shortest decimal form reads back
-//! as the same double.
+//! It contains everything that the rules take from the map: a client that builds walls from the
+//! outlines like [`crate::collision`], and ways from the graph like the rules, agrees with the
+//! server to the last bit. Numbers are exact: outlines are integers, and JSON's shortest decimal
+//! form reads back as the same double.
 //!
 //! | key | value |
 //! | --- | --- |
 //! | `side` | length of the map's side, in world units |
 //! | `rate` | ticks per second |
 //! | `obstacles` | outlines, counter-clockwise, as `[x, y]` in 1/256 unit |
-//! | `nodes` | places of the graph of ways as `[x, y]` in world units; a unit's `target` is a position in this list |
-//! | `edges` | which nodes are joined, as pairs of positions, each once, the lower first, in order |
-//! | `views` | names of the views that a player may choose from; their positions are their numbers |
+//! | `nodes` | places of the graph's nodes as `[x, y]` in world units; a unit's `target` is an index into this list |
+//! | `edges` | joined nodes, as pairs of indices, each pair once, the lower index first, in order |
+//! | `views` | names of the views that a player may choose; their indices are their numbers |
 //! | `units` | units of each player |
 
 use crate::fixed::Place;
@@ -22,7 +22,7 @@ use crate::map::ArenaMap;
 use crate::movement::TickRate;
 use serde::Serialize;
 
-/// Names of the views that a player may choose from, by their numbers.
+/// Names of the views that a player may choose, by their numbers.
 pub const VIEWS: [&str; 2] = ["normal", "zoom"];
 
 /// What a page must know of an arena.
@@ -36,7 +36,7 @@ pub struct ArenaDocument {
     pub obstacles: Vec<Vec<[i32; 2]>>,
     /// Places of the graph's nodes, in world units.
     pub nodes: Vec<[f64; 2]>,
-    /// Which nodes are joined.
+    /// Pairs of joined nodes.
     pub edges: Vec<[u32; 2]>,
     /// Names of the views, by their numbers.
     pub views: Vec<&'static str>,
@@ -59,7 +59,7 @@ impl ArenaDocument {
         ArenaDocument { views: VIEWS.to_vec(), units, ..ArenaDocument::on(arena.map(), setup.rate) }
     }
 
-    /// The same of a map alone: without views and units.
+    /// The same for a map without a game: no views and no units.
     pub fn on(map: &ArenaMap, rate: TickRate) -> ArenaDocument {
         let outline = |vertices: &[crate::Point]| {
             vertices.iter().map(|v| Place::near(*v)).map(|place| [place.x, place.y]).collect()

@@ -29,7 +29,7 @@ impl Place {
 }
 
 /// A velocity in 1/65,536 unit **per tick**: eight bits finer than a [`Place`], so that slow starts
-/// and high tick rates do not round to nothing.
+/// and high tick rates do not round to zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Velocity {
     /// Eastward.

@@ -1,9 +1,10 @@
-//! An entry for fuzzers and for tests that stand in for them: nodes of a real match, between which every outgoing may be
-//! lost, repeated, changed, cut or made up.
+//! Entry points for fuzzers, and for the tests that stand in for them: nodes of a real match,
+//! between which any packet may be lost, repeated, changed, cut or invented.
 //!
-//! Bytes alone would hardly get past a greeting. So honest nodes speak, and the fuzzer's bytes say what becomes of each
-//! packet on its way to the node that is tried; when they are used up, packets arrive as they are. What is refused is no
-//! finding: a node must never panic, stall or grow without a bound.
+//! Random bytes alone would hardly get past the handshake. So honest nodes play, and the fuzzer's
+//! bytes decide the fate of each packet on its way to the tested node; when the bytes are used up,
+//! packets arrive unchanged. Refusing a packet is correct; a node must never panic, hang or use
+//! memory without a bound.
 
 use crate::game::{Arena, Controls, Setup};
 use foveate_node::client::ClientPhase;
@@ -16,18 +17,18 @@ use foveate_node::{Client, Link, Peer, Server};
 use foveate_wire::{Metres, Micros, Tick};
 use std::sync::{Arc, LazyLock};
 
-/// Rounds of a match with a server, and of one without: there it takes longer to come in.
+/// Rounds of a match with a server, and of one among peers, where joining takes longer.
 const ROUNDS: [u32; 2] = [24, 60];
 const ROUND: Micros = Micros(50_000);
 const LINK: Link = Link(1);
-/// Objects that a match of two may have, whatever is said.
+/// The most objects that a match of two players may have, whatever packets arrive.
 const MAX_OBJECTS: usize = 64;
 
-/// One map for all runs.
+/// The map of all runs.
 static ARENA: LazyLock<Option<Arc<Arena>>> =
     LazyLock::new(|| Arena::new(Setup::for_players(2, 1)).ok().map(Arc::new));
 
-/// What becomes of packets.
+/// Decides the fate of packets.
 struct Fate<'a>(&'a [u8]);
 
 impl Fate<'_> {
@@ -35,7 +36,7 @@ impl Fate<'_> {
         self.0.split_off_first().copied().unwrap_or(0)
     }
 
-    /// What arrives in place of a outgoing.
+    /// What arrives instead of a packet.
     fn of(&mut self, mut outgoing: Vec<u8>) -> Vec<Vec<u8>> {
         match self.byte() % 8 {
             3 => return Vec::new(),
@@ -58,12 +59,14 @@ impl Fate<'_> {
     }
 }
 
-/// A player's packets reach a server as these bytes say. Returns whether the player is in the match at its end.
+/// Passes a player's packets to a server, changed by these bytes. Returns whether the player is in
+/// the match at the end.
 pub fn server(fate: &[u8]) -> bool {
     play(Fate(fate), Fate(&[]))
 }
 
-/// A server's packets reach a player as these bytes say. Returns whether the player is in the match at its end.
+/// Passes a server's packets to a player, changed by these bytes. Returns whether the player is in
+/// the match at the end.
 pub fn client(fate: &[u8]) -> bool {
     play(Fate(&[]), Fate(fate))
 }
@@ -116,7 +119,7 @@ fn play(mut up: Fate<'_>, mut down: Fate<'_>) -> bool {
     matches!(client.phase(), ClientPhase::Playing(_))
 }
 
-/// Lets everybody in.
+/// Accepts every player.
 fn host(server: &mut Server<Arena>, now: Micros, out: &mut RecordingOutbox) {
     while let Some(event) = server.poll() {
         if let ServerEvent::Asked { link, .. } = event {
@@ -125,8 +128,9 @@ fn host(server: &mut Server<Arena>, now: Micros, out: &mut RecordingOutbox) {
     }
 }
 
-/// A newcomer's packets reach the founder of a world without a server as these bytes say; whatever is signed is believed,
-/// so that lies get as far as they can. Returns whether the newcomer is in the world at its end.
+/// Passes a new peer's packets to the founder of a world among peers, changed by these bytes. All
+/// signatures are accepted, so that forgeries get as far as possible. Returns whether the new peer
+/// is in the world at the end.
 pub fn peer(fate: &[u8]) -> bool {
     let Some(arena) = ARENA.as_ref() else { return false };
     let mut fate = Fate(fate);
@@ -178,7 +182,7 @@ pub fn peer(fate: &[u8]) -> bool {
     newcomer.is_inside()
 }
 
-/// Believes every signature.
+/// Accepts every signature.
 struct Gullible(Key);
 
 impl Signer for Gullible {
@@ -204,7 +208,7 @@ mod tests {
     const NODES: [(&str, Node); 3] = [("server", server), ("client", client), ("peer", peer)];
 
     #[test]
-    fn packets_that_arrive_as_they_are_bring_everybody_in() {
+    fn packets_that_arrive_as_they_are_let_every_player_join() {
         for (name, node) in NODES {
             assert!(node(&[]), "{name}");
         }
@@ -229,14 +233,14 @@ mod tests {
         for (name, node) in NODES {
             let mut inside = 0;
             for seed in 0..200 {
-                println!("{name}, seed {seed}"); // shown where it fails
+                println!("{name}, seed {seed}"); // shown if the test fails
                 let mut rng = Rng::with_seed(seed);
                 let mut fate: Vec<u8> = (0..rng.usize(0..600)).map(|_| rng.u8(..)).collect();
-                // The greeting gets through now and then.
+                // Now and then the handshake gets through.
                 fate.splice(0..0, std::iter::repeat_n(0, rng.usize(0..40)));
                 inside += u32::from(node(&fate));
             }
-            assert!(inside > 10, "{name}: of 200 who were tampered with {inside} are inside");
+            assert!(inside > 10, "{name}: {inside} of 200 tampered players are inside");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Random convex obstacles, in fixed point from the first draw.
 //!
-//! Everything here is integer arithmetic: the vertices land on the 1/256 grid on which avatars
-//! move, so that what is drawn, what blocks sight and what stops a walker is one and the same shape.
+//! All arithmetic uses integers: the vertices are on the 1/256 grid on which avatars move, so that
+//! what is drawn, what blocks sight and what stops a walker is the same shape.
 
 use fastrand::Rng;
 
@@ -10,20 +10,23 @@ use crate::geometry::{ConvexPolygon, Point};
 use crate::map::PASSAGE;
 use crate::trig::Yaw;
 
-/// Places tried for one obstacle before it is left out: a full map ends the search, not the caller.
+/// How many places are tried for one obstacle before it is left out, so that a full map ends the
+/// search.
 const ATTEMPTS: usize = 64;
 
-/// Half the sides of a box, in units: from a thin wall to a house.
+/// The least half side of a box, in units: a thin wall.
 const BOX_HALF_MIN: i32 = 1;
+/// The greatest half side of a box, in units: a house.
 const BOX_HALF_MAX: i32 = 7;
-/// Radius of the circle on which a polygon's corners lie, in units.
+/// The least radius of the circle on which a polygon's corners lie, in units.
 const RADIUS_MIN: i32 = 2;
+/// The greatest radius of that circle, in units.
 const RADIUS_MAX: i32 = 5;
 /// Corners of a polygon.
 const CORNERS: std::ops::RangeInclusive<u16> = 3..=7;
 
 /// Up to `count` obstacles inside the square `0..side`, at least [`PASSAGE`] from each other and
-/// from the map's edge. Fewer where `count` do not fit.
+/// from the map's edge; fewer if `count` do not fit.
 pub(crate) fn obstacles(rng: &mut Rng, side: f64, count: usize) -> Vec<ConvexPolygon> {
     let mut placed: Vec<ConvexPolygon> = Vec::with_capacity(count);
     for _ in 0..count {
@@ -35,7 +38,7 @@ pub(crate) fn obstacles(rng: &mut Rng, side: f64, count: usize) -> Vec<ConvexPol
     placed
 }
 
-/// One obstacle at a random place, or `None` where it would come too near to the map's edge.
+/// One obstacle at a random place, or `None` if it would be too near to the map's edge.
 fn candidate(rng: &mut Rng, side: f64) -> Option<ConvexPolygon> {
     let extent = (side * f64::from(SUBUNITS)) as i32;
     let (x, y) = (rng.i32(0..extent), rng.i32(0..extent));
@@ -61,8 +64,8 @@ fn rotated_box(rng: &mut Rng) -> Vec<(i32, i32)> {
     [(-w, -h), (w, -h), (w, h), (-w, h)].map(|(x, y)| rotate(x, y, yaw)).to_vec()
 }
 
-/// Corners on a circle: whatever the angles, they are in convex position. Each keeps to the middle
-/// of its own sector, so that no edge becomes too short for the rounding to stay convex.
+/// Corners on a circle, which are in convex position at any angles. Each stays in the middle of its
+/// own sector, so that no edge becomes too short to stay convex when rounded.
 fn cyclic_polygon(rng: &mut Rng) -> Vec<(i32, i32)> {
     let radius = rng.i32(RADIUS_MIN * SUBUNITS..=RADIUS_MAX * SUBUNITS);
     let corners = rng.u16(CORNERS);

@@ -47,12 +47,12 @@ impl Vector {
         self.x * other.x + self.y * other.y
     }
 
-    /// Signed area of the parallelogram: positive where `other` lies to the left of `self`.
+    /// Signed area of the parallelogram: positive if `other` is to the left of `self`.
     pub fn cross(self, other: Vector) -> f64 {
         self.x * other.y - self.y * other.x
     }
 
-    /// Euclidean length (by `sqrt`, not `hypot`, whose last bit is the platform's choice).
+    /// Euclidean length (by `sqrt`, not `hypot`, whose last bit depends on the platform).
     pub fn length(self) -> f64 {
         self.dot(self).sqrt()
     }
@@ -131,8 +131,8 @@ impl Segment {
         self.a.distance(self.b)
     }
 
-    /// The point in which two segments cross or touch; `None` where they miss each other or are
-    /// parallel (overlapping parallels have no *one* point, and the map never asks for it).
+    /// The point in which two segments cross or touch; `None` if they miss each other or are
+    /// parallel (overlapping parallels have no *single* point, and the map never asks for it).
     pub fn intersection(&self, other: &Segment) -> Option<Point> {
         let (d, e) = (self.b - self.a, other.b - other.a);
         let denominator = d.cross(e);
@@ -156,8 +156,8 @@ impl Segment {
         self.at(t).distance(p)
     }
 
-    /// The part of the segment that lies in **all** of the half-planes' insides (closed), i.e. in
-    /// the convex set that they bound. A segment with a coordinate that is no number has no part.
+    /// The part of the segment inside **all** of the half-planes (closed), i.e. in the convex set
+    /// that they bound. A segment with a NaN coordinate has no part.
     pub fn span_inside(&self, planes: &[HalfPlane]) -> Option<Span> {
         let mut span = Span { enter: 0.0, exit: 1.0 };
         for plane in planes {
@@ -184,19 +184,19 @@ pub struct HalfPlane {
 }
 
 impl HalfPlane {
-    /// The half-plane whose edge passes through `through` and whose outside lies in the direction
-    /// of `normal`, a unit vector.
+    /// The half-plane whose edge passes through `through`, and whose outside is in the direction of
+    /// `normal`, a unit vector.
     pub fn new(normal: Vector, through: Point) -> Self {
         Self { normal, offset: normal.x * through.x + normal.y * through.y }
     }
 
-    /// How far `p` lies outside; negative inside.
+    /// How far `p` is outside; negative inside.
     pub fn outside_by(&self, p: Point) -> f64 {
         self.normal.x * p.x + self.normal.y * p.y - self.offset
     }
 }
 
-/// An upright rectangle.
+/// An axis-aligned rectangle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
     /// South-west corner.
@@ -242,21 +242,23 @@ impl Bounds {
     }
 }
 
-/// A convex polygon, its vertices in counter-clockwise order, no three of them in line.
+/// A convex polygon, its vertices in counter-clockwise order, no three of them collinear.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConvexPolygon {
     vertices: Vec<Point>,
 }
 
 impl ConvexPolygon {
-    /// Takes the vertices if they are at least three, counter-clockwise and strictly convex.
+    /// Returns `None` unless there are at least three vertices, counter-clockwise and strictly
+    /// convex.
     pub fn new(vertices: Vec<Point>) -> Option<Self> {
         let n = vertices.len();
         let turns_left = (0..n).all(|i| {
             let (a, b, c) = (vertices[i], vertices[(i + 1) % n], vertices[(i + 2) % n]);
             (b - a).cross(c - b) > 0.0
         });
-        // Left turns alone also admit stars that wind twice; a fan around the first vertex does not.
+        // Left turns alone also admit stars that wind twice; a fan around the first vertex does
+        // not.
         let winds_once = (1..n.saturating_sub(1))
             .all(|i| (vertices[i] - vertices[0]).cross(vertices[i + 1] - vertices[0]) > 0.0);
         (n >= 3 && turns_left && winds_once).then_some(Self { vertices })
@@ -286,7 +288,7 @@ impl ConvexPolygon {
         self.edges().map(|edge| edge.distance(p)).fold(f64::INFINITY, f64::min)
     }
 
-    /// Distance between two polygons that do not overlap; 0 where they do.
+    /// Distance between two polygons; 0 if they overlap.
     pub fn gap(&self, other: &ConvexPolygon) -> f64 {
         // Disjoint convex polygons are nearest at a vertex of one of them. Overlapping ones either
         // hold a vertex of the other (distance 0) or cross edges.
@@ -301,7 +303,7 @@ impl ConvexPolygon {
         from(self, other).min(from(other, self))
     }
 
-    /// The smallest upright rectangle around the polygon.
+    /// The smallest axis-aligned rectangle around the polygon.
     pub fn bounds(&self) -> Bounds {
         let first = Bounds { min: self.vertices[0], max: self.vertices[0] };
         self.vertices.iter().fold(first, |b, v| Bounds {
@@ -310,12 +312,12 @@ impl ConvexPolygon {
         })
     }
 
-    /// The polygon as half-planes, pushed outwards by `radius`.
+    /// The polygon as half-planes, moved outwards by `radius`.
     ///
     /// With a radius, every corner is cut by one more half-plane that touches the circle around the
-    /// vertex. The result contains every point nearer than `radius`, and reaches at most √2 times
-    /// as far, while a bare mitre would run to infinity at a sharp corner. All of it is
-    /// straight, so that the same shape is exact in integers ([`crate::collision`]).
+    /// vertex. The result contains every point nearer than `radius` and reaches at most √2 times as
+    /// far, while a plain mitre would extend to infinity at a sharp corner. All edges are straight,
+    /// so that the same shape is exact in integers ([`crate::collision`]).
     pub fn planes(&self, radius: f64) -> Vec<HalfPlane> {
         let n = self.vertices.len();
         let normal = |i: usize| {

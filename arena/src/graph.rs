@@ -16,23 +16,21 @@ impl NodeIx {
     }
 }
 
-/// What a node stands for.
+/// What a node represents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKind {
-    /// A vertex of the Voronoi diagram: a junction, as far from all walls as can be.
+    /// A vertex of the Voronoi diagram: a junction as far from all walls as possible.
     Junction,
-    /// Before an obstacle's wall, where a Voronoi edge meets it: a place with cover behind it.
-    Authenticator,
+    /// In front of an obstacle's wall, where a Voronoi edge meets it: a place with cover behind it.
+    Door,
     /// At the map's edge.
     Border,
 }
 
-/// A place and what it stands for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GraphNode {
     /// Where it is; an avatar can stand there.
     pub place: Point,
-    /// What it stands for.
     pub kind: NodeKind,
 }
 
@@ -109,7 +107,7 @@ impl Graph {
         self.nodes[node.index()]
     }
 
-    /// The nodes that `node` is joined to, each with the length of the way.
+    /// The nodes joined to `node`, each with the length of the way.
     pub fn neighbours(&self, node: NodeIx) -> impl Iterator<Item = (NodeIx, f64)> + '_ {
         self.ways_from(node).iter().map(|way| (way.to, way.length))
     }
@@ -124,7 +122,7 @@ impl Graph {
         &self.weights
     }
 
-    /// Gives every node a tactical value: bots choose it as a goal that much more often.
+    /// Sets every node's tactical value: bots choose it as a goal in proportion.
     pub fn set_weights(&mut self, weights: Vec<f32>) -> Result<(), ArenaError> {
         if weights.len() != self.nodes.len() {
             return Err(ArenaError::WeightCount { got: weights.len(), nodes: self.nodes.len() });
@@ -140,8 +138,8 @@ impl Graph {
         Ok(())
     }
 
-    /// The node at `share` (0 to 1) of the nodes' total weight: with a uniform share, a draw by
-    /// weight.
+    /// The node at `share` (0 to 1) of the nodes' total weight: with a uniform random share, a
+    /// random node by weight.
     pub fn node_at_share(&self, share: f64) -> NodeIx {
         let total = self.cumulative[self.cumulative.len() - 1];
         let found = self.cumulative.partition_point(|&sum| sum <= share * total);
@@ -149,8 +147,8 @@ impl Graph {
     }
 
     /// Writes the shortest way from `from` to `to`, both included, to `out`, and returns whether
-    /// there is one. Ties go to the lower node, so that the answer is one and the same everywhere.
-    /// Nothing is allocated once `scratch` and `out` have grown to this graph's size.
+    /// there is one. Ties go to the lower node, so that the result is the same everywhere.
+    /// Allocates nothing once `scratch` and `out` have grown to this graph's size.
     pub fn path(
         &self,
         from: NodeIx,
@@ -189,7 +187,7 @@ fn running_sum(weights: &[f32]) -> Vec<f64> {
     weights.iter().map(add).collect()
 }
 
-/// Marks the nodes of the component with the most nodes (the first of them where several do).
+/// Marks the nodes of the largest component (the first one of several equal ones).
 fn largest_component(nodes: usize, edges: &[(usize, usize)]) -> Vec<bool> {
     let mut parent: Vec<usize> = (0..nodes).collect();
     fn root(parent: &mut [usize], mut node: usize) -> usize {
@@ -211,10 +209,10 @@ fn largest_component(nodes: usize, edges: &[(usize, usize)]) -> Vec<bool> {
     (0..nodes).map(|node| Some(root(&mut parent, node)) == largest).collect()
 }
 
-/// The working memory of [`Graph::path`], to be kept between calls.
+/// The working memory of [`Graph::path`], to be reused between calls.
 #[derive(Debug, Clone, Default)]
 pub struct PathScratch {
-    /// Tells this search's visits from those of earlier ones, so that nothing need be cleared.
+    /// Distinguishes this search's visits from earlier ones, so that nothing needs to be cleared.
     search: u32,
     visits: Vec<Visit>,
     open: BinaryHeap<Open>,
@@ -228,7 +226,7 @@ struct Visit {
 }
 
 impl PathScratch {
-    /// Working memory that no search through `graph` will have to grow.
+    /// Working memory that no search in `graph` will have to grow.
     pub fn for_graph(graph: &Graph) -> Self {
         let mut scratch = Self::default();
         scratch.begin(graph.nodes.len());
@@ -248,7 +246,7 @@ impl PathScratch {
         self.open.clear();
     }
 
-    /// Notes that `node` is reached over `before`, if that is shorter than what was known.
+    /// Notes that `node` is reached over `before`, if that is shorter than the known way.
     fn reach(&mut self, node: NodeIx, before: NodeIx, travelled: f64, to_go: f64) {
         let visit = &mut self.visits[node.index()];
         if visit.search != self.search || travelled < visit.travelled {
@@ -268,8 +266,8 @@ impl PathScratch {
     }
 }
 
-/// A node that waits to be expanded; the *greatest* has the shortest estimate, as the standard heap
-/// pops its maximum.
+/// A node that waits to be expanded; the *greatest* has the shortest estimate, because the standard
+/// heap pops its maximum.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     estimate: f64,

@@ -1,19 +1,19 @@
-//! A uniform grid of cells over the map, each with the list of things that reach into it.
+//! A uniform grid of cells over the map, each with a list of the things that overlap it.
 //!
 //! Obstacles do not move, so the lists are built once, in one array. The grid only narrows the
-//! choice; who asks makes the exact test. It serves places in `f64` ([`Grid`]) and, in
+//! choice; the caller makes the exact test. It supports places in `f64` ([`Grid`]) and, in
 //! [`crate::collision`], integer ones.
 
 use crate::geometry::{Bounds, Point, Segment};
 
-/// A rectangle of cells, all four borders included.
+/// A rectangle of cells, including all four borders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CellRange {
     pub columns: (usize, usize),
     pub rows: (usize, usize),
 }
 
-/// The lists of all cells, one behind the other: cell `c` owns `items[starts[c]..starts[c + 1]]`.
+/// The lists of all cells, one after the other: cell `c` owns `items[starts[c]..starts[c + 1]]`.
 #[derive(Debug, Clone)]
 pub(crate) struct CellLists {
     width: usize,
@@ -22,7 +22,7 @@ pub(crate) struct CellLists {
 }
 
 impl CellLists {
-    /// Lists for `width` × `width` cells; thing `i` reaches into the cells of `reach[i]`.
+    /// Lists for `width` × `width` cells; thing `i` overlaps the cells of `reach[i]`.
     pub fn build(width: usize, reach: &[CellRange]) -> Self {
         let cells_of = |range: &CellRange| {
             let (columns, rows) = (range.columns, range.rows);
@@ -47,7 +47,7 @@ impl CellLists {
         Self { width, starts, items }
     }
 
-    /// The things that reach into a cell, in ascending order.
+    /// The things that overlap a cell, in ascending order.
     pub fn at(&self, column: usize, row: usize) -> &[u32] {
         let cell = row * self.width + column;
         &self.items[self.starts[cell] as usize..self.starts[cell + 1] as usize]
@@ -76,7 +76,8 @@ impl Grid {
         Self { side, cell, lists: CellLists::build(width, &reach) }
     }
 
-    /// Whether any thing whose bounds may meet `area` satisfies `test`; a thing may be asked twice.
+    /// Whether any thing whose bounds may meet `area` satisfies `test`, which may be called twice
+    /// for a thing.
     pub fn any_in(&self, area: &Bounds, mut test: impl FnMut(usize) -> bool) -> bool {
         let range = range(self.lists.width(), self.cell, area);
         (range.rows.0..=range.rows.1).any(|row| {
@@ -85,8 +86,9 @@ impl Grid {
         })
     }
 
-    /// Whether any thing in the cells that `segment` crosses satisfies `test`; a thing may be asked
-    /// twice. Cells are visited from `a` to `b`, so that a near wall ends the walk early.
+    /// Whether any thing in the cells that `segment` crosses satisfies `test`, which may be called
+    /// twice for a thing. Cells are visited from `a` to `b`, so that a near wall ends the walk
+    /// early.
     pub fn any_along(&self, segment: &Segment, mut test: impl FnMut(usize) -> bool) -> bool {
         let map =
             Bounds { min: Point::new(0.0, 0.0), max: Point::new(self.side, self.side) }.planes();
@@ -101,7 +103,7 @@ impl Grid {
                 return true;
             }
             // Each axis knows how many borders it has to cross: rounding can exchange two crossings
-            // near a cell's corner, but can neither run past the end nor miss it.
+            // near a cell's corner, but can neither pass nor miss the end.
             match (x.left, y.left) {
                 (0, 0) => return false,
                 (0, _) => y.advance(),
@@ -114,7 +116,7 @@ impl Grid {
 }
 
 fn range(width: usize, cell: f64, bounds: &Bounds) -> CellRange {
-    // A float-to-integer cast saturates, so that places outside the map land in a border cell.
+    // A float-to-integer cast saturates, so that places outside the map are put into a border cell.
     let index = |v: f64| ((v / cell) as usize).min(width - 1);
     CellRange {
         columns: (index(bounds.min.x), index(bounds.max.x)),
@@ -128,8 +130,9 @@ struct Axis {
     /// Cell borders still to cross.
     left: usize,
     forward: bool,
-    /// Share of the segment at which the next border is crossed, and the share between borders.
+    /// The share of the segment at which the next border is crossed.
     next: f64,
+    /// The share of the segment between two borders.
     step: f64,
 }
 

@@ -1,20 +1,22 @@
 //! The arena: the game that shows what Foveate does, on every topology.
 //!
-//! **What it is for.** A world in which up to a thousand avatars play: a seeded map with solid
-//! obstacles ([`ArenaMap`]), the graph of ways through it ([`Graph`]), the movement of an avatar in
-//! integers ([`step`]), the rules of play as a [`Game`](foveate_node::Game) ([`Arena`]), and bots: some
-//! only walk ([`RoamingBots`]), some play ([`Fighter`]). [`Practice`] joins rules and bots in one process.
+//! **What it is for.** A world for up to a thousand avatars: a seeded map with solid obstacles
+//! ([`ArenaMap`]), the graph of ways through it ([`Graph`]), the movement of an avatar in integers
+//! ([`step`]), the rules of play as a [`Game`](foveate_node::Game) ([`Arena`]), and bots: some only
+//! walk ([`RoamingBots`]), some play ([`Fighter`]). [`Practice`] runs rules and bots in one
+//! process.
 //!
-//! **What it refuses to do.** It knows no network, no clock and no global randomness: a seed and a
-//! number of ticks say everything, on every machine. It does not decide who sees what; it only tells
-//! whether a wall is in between ([`ArenaMap::line_of_sight`]). Avatars do not collide with each other.
+//! **What it refuses to do.** It has no network, no clock and no global randomness: a seed and a
+//! number of ticks determine everything, on every machine. It does not decide which players receive
+//! what; it only tells whether there is a wall in between ([`ArenaMap::line_of_sight`]). Avatars do
+//! not collide with each other.
 //!
-//! **The path of a datum.** A seed becomes outlines on a grid of 1/256 unit ([`map`]). From the
-//! outlines come, once: the grid for sight, the [`graph`] for planning, and the integer walls of
-//! [`collision`]. Then, each tick: a bot (or a player) looks at the world and states its
-//! [`Controls`](game::Controls) → in its avatar's turn [`movement::step`] turns body and input into
-//! the next [`Body`], along the walls, and shots are traced → what concerns other objects is asked of
-//! them and done in their turns ([`game`]) → the objects' new states are what is published.
+//! **The path of a datum.** A seed becomes outlines on a grid of 1/256 unit ([`map`]). From these
+//! are built, once: the grid for sight, the [`graph`] for planning, and the integer walls of
+//! [`collision`]. Then, each tick: a bot (or a player) looks at the world and gives its
+//! [`Controls`](game::Controls) → in its avatar's step [`movement::step`] turns body and input into
+//! the next [`Body`], along the walls, and shots are traced → other objects are sent actions and
+//! carry them out ([`game`]) → the new states of the objects are published.
 //!
 //! ```text
 //! seed → generate → map ─┬─ line_of_sight, is_free ──────→ shots
@@ -24,9 +26,9 @@
 //! ```
 //!
 //! **Architecture invariants.** No float enters [`movement::step`], and no intermediate value there
-//! reaches 2^53, so that a client in TypeScript can mirror it bit by bit. Floats elsewhere use only
-//! operations that IEEE 754 fixes to the last bit. Whoever is free stays free: no step ends inside an
-//! obstacle.
+//! reaches 2^53, so that a client in TypeScript can reproduce it bit by bit. Floats elsewhere use
+//! only operations that IEEE 754 defines to the last bit. A free body stays free: no step ends
+//! inside an obstacle.
 
 pub mod bots;
 pub mod brain;

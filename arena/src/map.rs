@@ -1,4 +1,4 @@
-//! The arena's map: a square with convex obstacles, what can be seen in it, and where one can stand.
+//! The arena's map: a square with convex obstacles, lines of sight, and free places.
 
 use fastrand::Rng;
 
@@ -11,19 +11,20 @@ use crate::voronoi;
 /// Radius of an avatar, in world units.
 pub const AVATAR_RADIUS: f64 = 1.0;
 
-/// The least room between two obstacles, and between an obstacle and the map's edge. An avatar is
-/// two units wide and the cut corners of two inflated obstacles ([`ConvexPolygon::planes`]) add at
-/// most 0.83; the rest is air, so that nobody has to thread a needle.
+/// The least gap between two obstacles, and between an obstacle and the map's edge. An avatar is
+/// two units wide, and the cut corners of two inflated obstacles ([`ConvexPolygon::planes`]) add at
+/// most 0.83; the rest is room to spare.
 pub const PASSAGE: f64 = 3.5;
 
-/// How far from a wall, beyond the avatar's radius, bots plan their ways: they do not scrape along.
+/// The distance from walls, beyond the avatar's radius, at which bots plan their ways, so that they
+/// do not scrape along.
 pub(crate) const CLEARANCE: f64 = 0.25;
 
 /// Smallest and largest side of a map. The largest keeps every product of the movement step below
 /// 2^53 ([`crate::movement`]).
 pub const SIDE_LIMITS: (f64, f64) = (16.0, 4096.0);
 
-/// Most obstacles that a map is asked to hold.
+/// The most obstacles of a map.
 pub const MAX_OBSTACLES: usize = 4096;
 
 /// Width of a grid cell: about the size of an obstacle, so that a cell lists one or two.
@@ -35,7 +36,7 @@ pub struct Obstacle {
     outline: ConvexPolygon,
     bounds: Bounds,
     solid: Vec<HalfPlane>,
-    /// Where an avatar's centre is not planned to be.
+    /// The area where bots' ways must not pass.
     kept_clear: Vec<HalfPlane>,
 }
 
@@ -79,11 +80,11 @@ pub struct ArenaMap {
 }
 
 impl ArenaMap {
-    /// The map of a seed: the same on every machine. `side` is brought into [`SIDE_LIMITS`] (and
-    /// down to a whole unit), `obstacle_count` below [`MAX_OBSTACLES`]; obstacles that
-    /// find no room are left out.
+    /// The map of a seed: the same on every machine. `side` is clamped to [`SIDE_LIMITS`] and
+    /// rounded down to a whole unit, `obstacle_count` is limited to [`MAX_OBSTACLES`]; obstacles
+    /// that find no room are left out.
     pub fn generate(seed: u64, side: f64, obstacle_count: usize) -> ArenaMap {
-        // `max` before `min` also turns a side that is no number into the smallest one.
+        // `max` before `min` also turns NaN into the smallest side.
         let side = side.max(SIDE_LIMITS.0).min(SIDE_LIMITS.1).floor();
         let mut rng = Rng::with_seed(seed);
         let outlines = generate::obstacles(&mut rng, side, obstacle_count.min(MAX_OBSTACLES));
@@ -93,8 +94,8 @@ impl ArenaMap {
     /// A map with these obstacles, which must keep [`PASSAGE`] from each other and the map's edge.
     pub(crate) fn with_obstacles(side: f64, outlines: Vec<ConvexPolygon>) -> ArenaMap {
         let obstacles: Vec<Obstacle> = outlines.into_iter().map(Obstacle::new).collect();
-        // One grid serves sight and walking, so that an obstacle is listed as far as its kept-clear
-        // shape reaches; that also swallows the rounding of a walk that passes a cell's corner.
+        // One grid serves sight and walking, so an obstacle is listed as far as its kept-clear
+        // shape reaches; this also absorbs the rounding of a walk that passes a cell's corner.
         let reach = (AVATAR_RADIUS + CLEARANCE) * std::f64::consts::SQRT_2 + CLEARANCE;
         let bounds: Vec<Bounds> = obstacles.iter().map(|o| o.bounds.grown(reach)).collect();
         let grid = Grid::build(side, CELL, &bounds);
@@ -122,8 +123,8 @@ impl ArenaMap {
         &mut self.graph
     }
 
-    /// Whether nothing solid lies between two points. An obstacle that is merely touched blocks;
-    /// points outside the map see each other past it; a coordinate that is not finite sees nothing.
+    /// Whether nothing solid is between two points. Touching an obstacle blocks; two points outside
+    /// the map see each other past it; a coordinate that is not finite sees nothing.
     pub fn line_of_sight(&self, a: Point, b: Point) -> bool {
         let sight = Segment::new(a, b);
         sight.length().is_finite()
@@ -132,8 +133,8 @@ impl ArenaMap {
                 .any_along(&sight, |i| sight.span_inside(&self.obstacles[i].solid).is_some())
     }
 
-    /// The share of the way from `a` to `b` after which something solid is met; 1 if nothing is, and
-    /// 0 where a coordinate is not finite.
+    /// The share of the way from `a` to `b` up to the first obstacle; 1 if there is none, and 0 if
+    /// a coordinate is not finite.
     pub fn free_share(&self, a: Point, b: Point) -> f64 {
         let way = Segment::new(a, b);
         if !way.length().is_finite() {
@@ -159,7 +160,7 @@ impl ArenaMap {
                 .any_along(&way, |i| way.span_inside(&self.obstacles[i].kept_clear).is_some())
     }
 
-    /// Whether a disc of `radius` around `point` lies on the map and touches no obstacle's inside.
+    /// Whether a disc of `radius` around `point` is on the map and inside no obstacle.
     pub fn is_free(&self, point: Point, radius: f64) -> bool {
         let room = radius..=self.side - radius;
         let around = Bounds { min: point, max: point }.grown(radius);
@@ -171,8 +172,7 @@ impl ArenaMap {
             })
     }
 
-    /// The point nearest to `point` at which a disc of `radius` lies on the map; obstacles are not
-    /// considered.
+    /// The point nearest to `point` at which a disc of `radius` is on the map, ignoring obstacles.
     pub fn clamp(&self, point: Point, radius: f64) -> Point {
         let radius = radius.max(0.0).min(self.side / 2.0);
         let inside = |v: f64| v.max(radius).min(self.side - radius);
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// By the outlines' edges, one by one: shares neither the grid nor the half-planes.
+    /// By the outlines' edges, one by one, without the grid and the half-planes.
     fn line_of_sight_by_force(map: &ArenaMap, a: Point, b: Point) -> bool {
         let sight = Segment::new(a, b);
         !map.obstacles.iter().any(|obstacle| {
@@ -194,7 +194,7 @@ mod tests {
         })
     }
 
-    /// Whether a corner lies on the line of sight within rounding, so that either answer is right.
+    /// Whether a corner is on the line of sight within rounding, so that either answer is right.
     fn grazes(map: &ArenaMap, a: Point, b: Point) -> bool {
         let sight = Segment::new(a, b);
         let corners = map.obstacles.iter().flat_map(|o| o.outline.edges());

@@ -1,7 +1,7 @@
-//! How an avatar moves in one tick, in integers.
+//! The movement of an avatar in one tick, in integers.
 //!
-//! The server runs [`step`] for the truth, and the client reruns it to predict its own avatar, in
-//! another language. Both must agree to the last bit, hence:
+//! The server runs [`step`] and its result is the truth; the client, which is in another language,
+//! reruns it to predict its own avatar. Both must agree to the last bit, hence:
 //!
 //! - No floats. Places are in 1/256 unit, velocities in 1/65,536 unit per tick, angles in 1/65,536
 //!   turn.
@@ -13,7 +13,7 @@
 //! - `/` rounds towards zero (`Math.trunc`), `rounded` to the nearest (`Math.floor` of the sum),
 //!   `isqrt` down (`Math.floor(Math.sqrt(n))`, exact below 2^52).
 //!
-//! A step is: turn, approach the wished velocity, move, slide along what is in the way.
+//! A step is: turn, approach the wanted velocity, move, slide along walls in the way.
 
 use crate::collision::{CollisionMap, RADIUS, Wall};
 use crate::error::ArenaError;
@@ -21,22 +21,23 @@ use crate::fixed::{Place, Velocity};
 use crate::trig::{ONE, Yaw};
 use serde::{Deserialize, Serialize};
 
-/// Speed of an avatar that runs, in world units per second.
+/// The speed of a running avatar, in world units per second.
 pub const MAX_SPEED: i64 = 10;
-/// Acceleration towards the wished velocity, in units per second²: full speed after 1/6 s.
+/// Acceleration towards the wanted velocity, in units per second²: full speed after 1/6 s.
 pub const ACCELERATION: i64 = 60;
-/// Deceleration without input, in units per second²: an avatar that lets go slides for 1.25 units.
+/// Deceleration without input, in units per second²: an avatar slides for 1.25 units.
 pub const FRICTION: i64 = 40;
 
 /// The input that asks for full speed.
 pub const FULL_INPUT: i8 = 127;
 
-/// Walls that one step may slide along. Passages are wider than an avatar, so that it touches one
-/// or two; who meets more in a tick stays where it was.
+/// The most walls that one step may slide along. Passages are wider than an avatar, so that it
+/// touches one or two; an avatar that meets more in a tick stays where it was.
 const MAX_SLIDES: usize = 4;
 
-/// Velocity steps in one place step, and in one unit.
+/// Velocity steps in one place step.
 const VELOCITY_PER_PLACE: i64 = 256;
+/// Velocity steps in one world unit.
 const VELOCITY_PER_UNIT: i64 = 65_536;
 
 /// Ticks per second, within the range for which movement is sound.
@@ -46,13 +47,13 @@ pub struct TickRate(u16);
 impl TickRate {
     /// 20 Hz, a tick of 50 ms: Silac's frame.
     pub const DEFAULT: TickRate = TickRate(20);
-    /// At 10 Hz a step at full speed is as long as an avatar's radius. Longer ones could jump a
-    /// wall's corner.
+    /// At 10 Hz a step at full speed is as long as an avatar's radius. Longer ones could jump
+    /// across the corner of a wall.
     pub const MIN: TickRate = TickRate(10);
     /// At 128 Hz a step at full speed is 20/256 unit; shorter ones would round directions visibly.
     pub const MAX: TickRate = TickRate(128);
 
-    /// So many ticks per second, from [`TickRate::MIN`] to [`TickRate::MAX`].
+    /// This many ticks per second, from [`TickRate::MIN`] to [`TickRate::MAX`].
     pub fn new(hz: u32) -> Result<Self, ArenaError> {
         let (min, max) = (u32::from(Self::MIN.0), u32::from(Self::MAX.0));
         match u16::try_from(hz) {
@@ -67,7 +68,7 @@ impl TickRate {
     }
 }
 
-/// How fast an avatar is, in velocity steps (1/65,536 unit per tick).
+/// The speed of an avatar, in velocity steps (1/65,536 unit per tick).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AvatarSpeed {
     max_speed: i64,
@@ -76,7 +77,7 @@ pub struct AvatarSpeed {
 }
 
 impl AvatarSpeed {
-    /// The pace that [`MAX_SPEED`], [`ACCELERATION`] and [`FRICTION`] mean at a tick rate.
+    /// [`MAX_SPEED`], [`ACCELERATION`] and [`FRICTION`] at a tick rate.
     pub fn at(rate: TickRate) -> Self {
         let hz = i64::from(rate.hz());
         Self {
@@ -92,8 +93,8 @@ impl AvatarSpeed {
     }
 }
 
-/// What a player wants in one tick. Any value is allowed; nothing in it can make an avatar faster
-/// than [`AvatarSpeed::max_speed`].
+/// A player's input in one tick. Any value is allowed, and none makes an avatar faster than
+/// [`AvatarSpeed::max_speed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ArenaInput {
     /// Along the facing: 127 is full speed, negative is backwards.
@@ -109,7 +110,7 @@ pub struct ArenaInput {
 pub struct Body {
     /// Its centre.
     pub place: Place,
-    /// How it moves; after a step along a wall, what the wall left of it.
+    /// Its velocity; after a step along a wall, the part that the wall leaves.
     pub velocity: Velocity,
     /// Where it faces.
     pub yaw: Yaw,
@@ -122,9 +123,9 @@ impl Body {
     }
 }
 
-/// A body, one tick later. A body that stands free ([`CollisionMap::is_free`]) does so afterwards.
-/// Any other is accepted, too, and mended: brought onto the map, down to the largest speed, and out
-/// of an obstacle by the nearest wall.
+/// A body, one tick later. A free body ([`CollisionMap::is_free`]) stays free. Any other is
+/// corrected: moved onto the map, slowed to the largest speed, and moved out of an obstacle by the
+/// nearest wall.
 ///
 /// ```
 /// use foveate_arena::{ArenaMap, Body, CollisionMap, ArenaInput, Place, TickRate, step};
@@ -149,7 +150,8 @@ pub fn step(map: &CollisionMap, body: Body, input: ArenaInput) -> Body {
     Body { place, velocity, yaw }
 }
 
-/// The body within the bounds that the arithmetic relies on. A no-op for a body that [`step`] made.
+/// The body within the bounds that the arithmetic relies on. Changes nothing in a body from
+/// [`step`].
 fn sound(map: &CollisionMap, body: Body) -> Body {
     let fastest = map.pace().max_speed as i32;
     let velocity = Velocity {
@@ -179,7 +181,8 @@ fn limited(x: i64, y: i64, length: i64) -> Velocity {
     if squared <= length * length {
         return Velocity { x: x as i32, y: y as i32 };
     }
-    // One more than the root, rounded down, is more than the length: the result is never too long.
+    // One more than the root, rounded down, exceeds the length, so that the result is never too
+    // long.
     let actual = squared.isqrt() + 1;
     Velocity { x: (x * length / actual) as i32, y: (y * length / actual) as i32 }
 }
@@ -191,12 +194,12 @@ fn approach(from: Velocity, to: Velocity, change: i64) -> Velocity {
     Velocity { x: from.x + delta.x, y: from.y + delta.y }
 }
 
-/// Moves a place by a velocity, along the walls that are in the way, and returns the place with
-/// what is left of the velocity.
+/// Moves a place by a velocity, along the walls in the way, and returns the place with the rest of
+/// the velocity.
 ///
-/// Each wall that is entered moves the goal back onto it, at a right angle: that *is* sliding, and
-/// it never lengthens the step, because the start lies outside of the wall. Only the goal is
-/// tested: a step is shorter than the avatar's radius, so none leads across an obstacle.
+/// Each wall that is entered moves the goal back onto it at a right angle, which *is* sliding, and
+/// never lengthens the step, because the start is outside of the wall. Only the goal is tested: a
+/// step is shorter than the avatar's radius, so none leads across an obstacle.
 fn slide(map: &CollisionMap, from: Place, mut velocity: Velocity) -> (Place, Velocity) {
     let moved = |at: i32, by: i32| at + rounded(i64::from(by), VELOCITY_PER_PLACE) as i32;
     let wished = Place { x: moved(from.x, velocity.x), y: moved(from.y, velocity.y) };
@@ -222,7 +225,7 @@ fn slide(map: &CollisionMap, from: Place, mut velocity: Velocity) -> (Place, Vel
 }
 
 /// The wall through which the way from `from` leads to `goal`, which is inside: of the walls that
-/// `from` is outside of, the one crossed last. Where `from` is inside, too, the nearest wall.
+/// `from` is outside of, the one crossed last. If `from` is inside as well, the nearest wall.
 fn entered(walls: &[Wall], from: Place, goal: Place) -> &Wall {
     let mut best = &walls[0];
     // Share of the way at which `best` is crossed, as a fraction.
@@ -250,7 +253,7 @@ fn entered(walls: &[Wall], from: Place, goal: Place) -> &Wall {
 }
 
 /// The place on or just outside of the wall that is nearest to `place`. Each component is rounded
-/// away from the obstacle, so that the result is outside for certain.
+/// away from the obstacle, so that the result is certainly outside.
 fn pushed_out(wall: &Wall, place: Place) -> Place {
     let squared = wall.nx * wall.nx + wall.ny * wall.ny;
     let depth = -wall.outside_by(place);
@@ -261,7 +264,7 @@ fn pushed_out(wall: &Wall, place: Place) -> Place {
     Place { x: place.x + away(wall.nx), y: place.y + away(wall.ny) }
 }
 
-/// What a wall leaves of a velocity: the part along it, and any part away from it.
+/// The part of a velocity that a wall leaves: along the wall, and away from it.
 fn along(wall: &Wall, velocity: Velocity) -> Velocity {
     let into = wall.nx * i64::from(velocity.x) + wall.ny * i64::from(velocity.y);
     if into >= 0 {
@@ -274,19 +277,19 @@ fn along(wall: &Wall, velocity: Velocity) -> Velocity {
     }
 }
 
-/// `n / d`, rounded to the nearest integer; halves go up.
+/// `n / d`, rounded to the nearest integer, halves up.
 fn rounded(n: i64, d: i64) -> i64 {
     (n + d / 2).div_euclid(d)
 }
 
-/// The longest step in 1/256 unit that a tick can make at this pace: the speed, and the roundings of
-/// the move and of every wall on the way.
+/// The longest step of a tick at this speed, in 1/256 unit: the speed, and the roundings of the
+/// move and of every wall on the way.
 pub fn longest_step(pace: &AvatarSpeed) -> i64 {
     pace.max_speed / VELOCITY_PER_PLACE + 2 + 2 * MAX_SLIDES as i64
 }
 
 const _: () = {
-    // The slowest tick's step must not reach across an avatar's radius (see `slide`).
+    // A step at the lowest tick rate must not be longer than an avatar's radius (see `slide`).
     assert!(MAX_SPEED * 256 / TickRate::MIN.0 as i64 <= RADIUS as i64);
 };
 

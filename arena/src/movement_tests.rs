@@ -48,7 +48,7 @@ fn full_speed_is_reached_within_a_quarter_second_at_every_rate() {
 }
 
 #[test]
-fn whoever_lets_go_stops_within_half_a_second() {
+fn an_avatar_without_input_stops_within_half_a_second() {
     let map = empty(TickRate::DEFAULT);
     let running = run(&map, at(10, 10), EAST, 20);
     let stopped = run(&map, running, ArenaInput::default(), 10);
@@ -76,14 +76,14 @@ fn half_the_stick_is_half_the_speed() {
 }
 
 #[test]
-fn a_wall_stops_who_runs_straight_into_it_at_an_avatars_radius() {
+fn a_wall_stops_an_avatar_that_runs_straight_into_it_at_its_radius() {
     let body = run(&block(), at(10, 25), EAST, 60);
     assert_eq!(body.place, Place { x: 19 * SUBUNITS, y: 25 * SUBUNITS });
     assert_eq!(body.velocity.x, 0);
 }
 
 #[test]
-fn who_runs_into_a_wall_aslant_slides_along_it_and_around_its_corner() {
+fn an_avatar_that_runs_into_a_wall_aslant_slides_along_it_and_around_its_corner() {
     let map = block();
     let aslant = ArenaInput { yaw: 8_192, ..EAST };
     let sliding = run(&map, at(15, 21), aslant, 20);
@@ -102,7 +102,7 @@ fn the_maps_edge_stops_and_the_rest_of_the_velocity_stays() {
 }
 
 #[test]
-fn who_is_put_into_an_obstacle_is_pushed_out_by_the_nearest_wall() {
+fn an_avatar_inside_an_obstacle_is_pushed_out_by_the_nearest_wall() {
     let body = step(&block(), at(22, 25), ArenaInput::default());
     assert_eq!(body.place, Place { x: 19 * SUBUNITS, y: 25 * SUBUNITS });
 }
@@ -115,8 +115,8 @@ fn tick_rates_out_of_range_are_refused_by_name() {
     }
 }
 
-/// The figure is what any other implementation of the step must reach, too; it changes only with the
-/// rules of movement or of the map.
+/// Any other implementation of the step must reach the same figure; it changes only with the rules
+/// of movement or of the map.
 #[test]
 fn a_scripted_walk_ends_where_every_implementation_must_end() {
     let map = CollisionMap::new(&ArenaMap::generate(3, 60.0, 12), TickRate::DEFAULT);

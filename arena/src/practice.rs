@@ -1,5 +1,5 @@
-//! A match of bots in one process, without a network: for tests, for tuning, and as a small example
-//! of how a server drives the rules.
+//! A match of bots in one process, without a network: for tests, for tuning, and as an example of
+//! how a server runs the rules.
 
 use crate::brain::{Fighter, Skill};
 use crate::error::ArenaError;
@@ -32,7 +32,7 @@ pub struct Practice {
 }
 
 impl Practice {
-    /// A new world with so many bots of mixed skills; their players' numbers begin at 1.
+    /// A new world with bots of mixed skills; their players' numbers start at 1.
     pub fn new(setup: Setup, bots: usize) -> Result<Practice, ArenaError> {
         let mut practice = Practice::on(Arc::new(Arena::new(setup)?))?;
         for index in 0..bots {
@@ -41,7 +41,7 @@ impl Practice {
         Ok(practice)
     }
 
-    /// A new world without anybody.
+    /// A new world without bots.
     pub fn on(arena: Arc<Arena>) -> Result<Practice, ArenaError> {
         let length = Micros(1_000_000 / u64::from(arena.setup().rate.hz()));
         let mut simulation = Simulation::new(arena, Rounds::every(length));
@@ -49,7 +49,7 @@ impl Practice {
         Ok(Practice { simulation, fighters: Vec::new(), happened: Vec::new() })
     }
 
-    /// One bot more.
+    /// Adds a bot.
     pub fn join(&mut self, player: PlayerId, skill: Skill) -> Result<(), ArenaError> {
         let arena = Arc::clone(&self.simulation.game);
         for spawn in arena.welcome(&self.simulation.world(), player, "bot") {
@@ -73,7 +73,7 @@ impl Practice {
         }
         let mut actions = actions.into_iter();
         for (me, input, count) in decided {
-            // The simulation takes at least one input a tick, and far more actions than bots give.
+            // Cannot be refused: one input per tick, and few actions.
             self.simulation.input(me, input);
             let by = Requester::Player(PlayerId(me.origin()), seen);
             for (object, action) in actions.by_ref().take(count) {
@@ -82,12 +82,12 @@ impl Practice {
         }
     }
 
-    /// One tick of the rules. Returns what happened.
+    /// Runs one tick of the rules; returns the events.
     pub fn step(&mut self) -> &[(EventArea, ArenaEvent)] {
         self.step_to(self.tick().plus(1))
     }
 
-    /// The same, as one who has stalled does: what lies between is skipped.
+    /// The same, but skips to this tick, as a stalled node does.
     pub fn step_to(&mut self, tick: Tick) -> &[(EventArea, ArenaEvent)] {
         let Practice { simulation, happened, .. } = self;
         happened.clear();
@@ -97,7 +97,7 @@ impl Practice {
         happened
     }
 
-    /// The tick that was played last.
+    /// The tick that was run last.
     pub fn tick(&self) -> Tick {
         self.simulation.publisher.store.tick()
     }

@@ -1,13 +1,13 @@
 //! Directions in integers: 65,536 steps to a turn, and a sine table that every implementation of
 //! the game shares to the last bit.
 //!
-//! The browser client predicts its own avatar by running the same step as the server; one bit of
-//! difference in a sine would show as a correction every few ticks. So the table is part of the
-//! game's definition: entry `i` is `sin(i / 4096 turn) · 65536`, rounded to the nearest integer. No
-//! entry lies near a tie (a test holds that), hence a mirror may fill it with its own
+//! The browser client predicts its own avatar with the same step as the server, and a difference of
+//! one bit in a sine would cause a correction every few ticks. So the table is part of the game's
+//! definition: entry `i` is `sin(i / 4096 turn) · 65536`, rounded to the nearest integer. No entry
+//! is near a tie (a test checks that), so another implementation may fill the table with its own
 //! floating-point sine.
 
-/// What 1.0 is in the values of [`Yaw::sin`] and [`Yaw::cos`].
+/// The value of 1.0 in [`Yaw::sin`] and [`Yaw::cos`].
 pub const ONE: i32 = 1 << 16;
 
 /// A direction in 1/65,536 turn: 0 points along +x, a quarter turn (16,384) along +y.
@@ -21,7 +21,7 @@ const STEP_BITS: u32 = 4;
 static QUARTER_WAVE: [i32; TABLE_STEPS + 1] = quarter_wave();
 
 /// The sine's Taylor series in 60-bit fixed point: the error stays far below half a unit of the
-/// table, and no floating-point sine of the build machine is involved.
+/// table, and the build machine's floating-point sine is not used.
 const fn quarter_wave() -> [i32; TABLE_STEPS + 1] {
     const FRACTION: u32 = 60;
     /// π/2 · 2^60.
@@ -43,7 +43,7 @@ const fn quarter_wave() -> [i32; TABLE_STEPS + 1] {
     table
 }
 
-/// Sine within the first quarter turn, both ends included; linear between the entries.
+/// Sine within the first quarter turn, including both ends; linear between the entries.
 fn quarter_sine(angle: u16) -> i32 {
     let index = usize::from(angle >> STEP_BITS);
     let low = QUARTER_WAVE[index];
@@ -71,8 +71,9 @@ impl Yaw {
         Yaw(self.0.wrapping_add(QUARTER)).sin()
     }
 
-    /// The direction of the vector (x, y), at most one step short of the true one; `Yaw(0)` for the
-    /// null vector. Components must stay below 2^40 (their products with a sine fit `i64`).
+    /// The direction of the vector (x, y), at most one step less than the true one; `Yaw(0)` for
+    /// the null vector. Components must stay below 2^40, so that their products with a sine fit
+    /// `i64`.
     pub fn of(x: i64, y: i64) -> Yaw {
         if (x, y) == (0, 0) {
             return Yaw(0);
@@ -102,7 +103,7 @@ impl Yaw {
         i32::from(other.0.wrapping_sub(self.0) as i16)
     }
 
-    /// Turned to the left by so many steps.
+    /// Turned to the left by this many steps.
     pub fn turned(self, steps: i32) -> Yaw {
         Yaw(self.0.wrapping_add(steps as u16))
     }

@@ -1,27 +1,27 @@
-//! The graph of ways: Silac's Voronoi diagram of the obstacles' vertices, cut to where an avatar
-//! can stand.
+//! Builds the graph of ways: Silac's Voronoi diagram of the obstacles' vertices, cut to where an
+//! avatar can stand.
 //!
-//! Silac (`spec` §6) adds a vertex wherever a Voronoi edge crosses an obstacle's edge and calls it a
-//! *door*: its obstacles are buildings that one may walk through. Ours are solid, for sight as for
-//! walkers, because a bot inside a wall would be seen by nobody and hit by nothing. What follows:
+//! Silac (`spec` §6) adds a vertex wherever a Voronoi edge crosses an obstacle's edge and calls it
+//! a *door*: its obstacles are buildings that avatars can walk through. Ours are solid for sight
+//! and for walkers, because a bot inside a wall could be neither seen nor hit. So:
 //!
-//! - The part of an edge that runs inside an obstacle is dropped. "Inside" means nearer than the
-//!   avatar's radius and a little clearance, since it is the avatar's centre that walks the edge.
-//! - Where an edge is cut, the door remains as a node **before** the wall, at the end of a dead end,
-//!   if the walk up to it is worth it ([`DEAD_END_MIN`]): there a bot has cover behind it,
-//!   which is where players like to stand. Nearer ones would double the junction they hang on.
-//! - The same holds for the map's edges: the node lies an avatar's radius inside.
-//! - The map's edges are themselves ways, from each of their nodes to the next and around the
-//!   corners: an obstacle that faces the map's edge alone sends all its Voronoi edges there, and they
-//!   would meet nothing else (without the rim, one node in thirteen was cut off).
-//! - The map's corners are sites, too, which makes the diagram's hull the map's own square.
-//! - Dropping the insides can cut off parts; the largest connected one is kept, so that every node
-//!   can be reached from every other.
+//! - The part of an edge that is inside an obstacle is dropped. "Inside" means nearer than the
+//!   avatar's radius and a little clearance, because it is the avatar's centre that walks the edge.
+//! - Where an edge is cut, the door remains as a node **in front of** the wall, at the end of a
+//!   dead end, if that is long enough ([`DEAD_END_MIN`]): there a bot has cover behind it, which is
+//!   where players like to stand. Nearer ones would duplicate their junction.
+//! - The same applies to the map's edges: the node is an avatar's radius inside.
+//! - The map's edges are ways themselves, from each of their nodes to the next and around the
+//!   corners: an obstacle that faces only the map's edge has all its Voronoi edges end there, and
+//!   they would meet nothing else (without these ways, one node in thirteen was cut off).
+//! - The map's corners are sites, too, so that the diagram's hull is the map's square.
+//! - Dropping the insides can disconnect parts; only the largest connected one is kept, so that
+//!   every node can be reached from every other.
 //!
 //! A diagram of the *vertices* (not of the walls) may send an edge through a long wall, if a corner
-//! of another obstacle stands close to the wall's middle, and so lose the passage between them. Long
-//! walls therefore get further sites, not more than [`SITE_SPACING`] apart; ten times fewer nodes
-//! are cut off.
+//! of another obstacle is close to the wall's middle, and so lose the passage between them. So long
+//! walls get additional sites, at most [`SITE_SPACING`] apart, which reduces the nodes that are cut
+//! off to a tenth.
 
 use spade::handles::VoronoiVertex;
 use spade::{DelaunayTriangulation, Point2, Triangulation};
@@ -34,10 +34,10 @@ use crate::map::{AVATAR_RADIUS, CLEARANCE, Obstacle, PASSAGE};
 const DEAD_END_MIN: f64 = 3.0;
 
 /// The largest distance between neighbouring sites of one wall, in world units. Half as much would
-/// add a door for every site, and no way that matters.
+/// add a door for every site, and no useful way.
 const SITE_SPACING: f64 = 2.0 * PASSAGE;
 
-/// How far a cut may lie from the line it was cut at, in world units.
+/// How far a cut may be from the line that it was cut at, in world units.
 const ROUNDING: f64 = 1e-6;
 
 /// The graph of ways of a map.
@@ -57,7 +57,7 @@ fn ways(side: f64, obstacles: &[Obstacle]) -> Builder<'_> {
                 End::Vertex { face: face.fix().index(), place: Point::new(centre.x, centre.y) }
             }
             VoronoiVertex::Outer(outer) => {
-                // The hull is the map's square, so that the edge leaves across one of its sides.
+                // The hull is the map's square, so the edge leaves across one of its sides.
                 let [p, q] = outer.as_delaunay_edge().vertices().map(|v| v.position());
                 End::Beyond { middle: Point::new((p.x + q.x) / 2.0, (p.y + q.y) / 2.0) }
             }
@@ -97,8 +97,8 @@ fn triangulate(side: f64, obstacles: &[Obstacle]) -> DelaunayTriangulation<Point
     });
     let mut diagram = DelaunayTriangulation::new();
     for site in corners.chain(walls) {
-        // Refused are only coordinates that are no numbers or immense; the generator makes none,
-        // and a missing site would cost a way, not the map.
+        // Only NaN and immense coordinates are refused; the generator makes none, and a missing
+        // site would cost a way, not the map.
         let _ = diagram.insert(Point2::new(site.x, site.y));
     }
     diagram
@@ -126,7 +126,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds the walkable parts of a Voronoi edge between two vertices of the diagram (`None`: the
-    /// edge runs to infinity). `junctions` has the node of each vertex that became one.
+    /// edge runs to infinity). `junctions` has the nodes of the vertices that became one.
     fn add(
         &mut self,
         edge: Segment,
@@ -157,7 +157,8 @@ impl<'a> Builder<'a> {
         self.nodes.len() - 1
     }
 
-    /// What is left of an edge after the map's edges and the obstacles have been cut away, in order.
+    /// The parts of an edge that remain outside of the obstacles and inside the map's edges, in
+    /// order.
     fn walkable_parts(&self, edge: &Segment) -> Vec<(Cut, Cut)> {
         let Some(room) = edge.span_inside(&self.room.planes()) else {
             return Vec::new();
@@ -176,13 +177,10 @@ impl<'a> Builder<'a> {
         let mut from = Cut { at: room.enter, kind: end_kind(room.enter > 0.0) };
         for wall in blocked {
             if wall.enter > from.at {
-                parts.push((
-                    from,
-                    Cut { at: wall.enter.min(room.exit), kind: NodeKind::Authenticator },
-                ));
+                parts.push((from, Cut { at: wall.enter.min(room.exit), kind: NodeKind::Door }));
             }
             if wall.exit >= from.at {
-                from = Cut { at: wall.exit, kind: NodeKind::Authenticator };
+                from = Cut { at: wall.exit, kind: NodeKind::Door };
             }
         }
         if from.at < room.exit {
@@ -191,15 +189,15 @@ impl<'a> Builder<'a> {
         parts
     }
 
-    /// Adds the corners and joins the border's nodes along each side. All of the rim can be walked,
-    /// as no obstacle is nearer to the map's edge than [`PASSAGE`].
+    /// Adds the corners, and joins the border's nodes along each side. The whole border can be
+    /// walked, because no obstacle is nearer to the map's edge than [`PASSAGE`].
     fn add_rim(&mut self) {
         let (min, max) = (self.room.min, self.room.max);
         for (x, y) in [(min.x, min.y), (max.x, min.y), (max.x, max.y), (min.x, max.y)] {
             self.push(GraphNode { place: Point::new(x, y), kind: NodeKind::Border });
         }
         for (is_upright, side) in [(true, min.x), (true, max.x), (false, min.y), (false, max.y)] {
-            // Where a node lies across the side's direction, and where along it.
+            // A node's coordinates across and along the direction of the side.
             let split = |node: &GraphNode| match (is_upright, node.place) {
                 (true, Point { x, y }) => (x, y),
                 (false, Point { x, y }) => (y, x),
@@ -266,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn hardly_a_node_is_cut_off() {
+    fn few_nodes_are_cut_off() {
         let (mut all, mut kept) = (0, 0);
         for seed in 0..100 {
             let (side, count) = if seed % 2 == 0 { (200.0, 80) } else { (150.0, 200) };
@@ -302,7 +300,7 @@ mod tests {
             let graph = map.graph();
             graph.node_indices().filter(|&n| graph.node(n).kind == kind).count()
         };
-        let counts = [NodeKind::Junction, NodeKind::Authenticator, NodeKind::Border].map(count);
+        let counts = [NodeKind::Junction, NodeKind::Door, NodeKind::Border].map(count);
         assert!(counts.iter().all(|&n| n >= 4), "{counts:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What can be seen past the walls.
+//! Line of sight past the map's walls.
 
 use crate::geometry::Point;
 use crate::map::ArenaMap;
@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 /// The map's walls, for views with a line of sight.
 ///
-/// With a `slack` an object counts as visible while it could come into sight by a step aside of that
-/// length, of either party: so that it is told in time although the news takes a while to arrive.
+/// With a `slack` an object counts as visible if it could come into sight by a step aside of that
+/// length, of either party, so that it is sent in time although updates take a while to arrive.
 #[derive(Clone, Debug)]
 pub struct Walls {
-    /// The map.
     pub map: Arc<ArenaMap>,
-    /// World units by which either party may step aside.
+    /// World units that either party may step aside.
     pub slack: f64,
 }
 

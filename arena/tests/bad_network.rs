@@ -1,5 +1,5 @@
-//! Sixty-four bots over a bad network, in virtual time: 150 ± 40 ms of round trip, 5 % of datagrams
-//! lost in bursts. Nobody gets stuck, hardly anybody is corrected, and afterwards all agree.
+//! Sixty-four bots over a bad network, in virtual time: a round trip of 150 ± 40 ms, 5 % of
+//! datagrams lost in bursts. No bot gets stuck, corrections are rare, and in the end all agree.
 
 use foveate_arena::game::kinds::Avatar;
 use foveate_arena::{Arena, Fighter, Setup, Skill};
@@ -17,7 +17,7 @@ const ROUND: Micros = Micros(50_000);
 /// An avatar is a unit wide.
 const WIDTH: f32 = 1.0;
 
-/// 55 to 95 ms one way, losses in bursts of three.
+/// Latencies of 55 to 95 ms, losses in bursts of three.
 fn bad_network(seed: u64) -> NetworkSpec {
     NetworkSpec {
         jitter: 73,
@@ -30,9 +30,9 @@ fn bad_network(seed: u64) -> NetworkSpec {
 struct Match {
     sessions: SessionNetwork<Arena>,
     brains: Vec<Fighter>,
-    /// Of each state of an own avatar that was not as foreseen: how far it moved.
+    /// How far each corrected state moved the own avatar.
     corrections: Vec<f32>,
-    /// Of each replica, now and then: how far off, by distance below 40, 70 and beyond.
+    /// Sampled errors of replicas, by distance: below 40, below 70, and beyond.
     errors: [Vec<f32>; 3],
 }
 
@@ -67,7 +67,7 @@ impl Match {
         }
     }
 
-    /// How far off replicas are from what the server has by now.
+    /// Samples how far replicas are from the server's current state.
     fn look(&mut self) {
         let server = self.sessions.server().unwrap();
         let tick = server.simulation.publisher.store.tick();
@@ -101,7 +101,7 @@ fn p95(values: &mut [f32]) -> f32 {
 }
 
 #[test]
-fn nobody_gets_stuck_hardly_anybody_is_corrected_and_all_agree_in_the_end() {
+fn no_bot_gets_stuck_corrections_are_rare_and_all_agree_in_the_end() {
     let mut game = Match::new(3);
     game.run(40, false);
     let mut clients = 1..=BOTS;
@@ -112,7 +112,7 @@ fn nobody_gets_stuck_hardly_anybody_is_corrected_and_all_agree_in_the_end() {
         let counts = game.sessions.client(at).unwrap().counts();
         (right, wrong) = (right + counts.foreseen, wrong + counts.corrected);
     }
-    // What was foreseen is a correction of nothing.
+    // States that equalled the prediction are corrections of zero.
     let mut corrections = std::mem::take(&mut game.corrections);
     corrections.resize(corrections.len() + right as usize, 0.0);
     let [near, middle, far] = game.errors.each_mut().map(|errors| p95(errors));
@@ -134,7 +134,7 @@ fn nobody_gets_stuck_hardly_anybody_is_corrected_and_all_agree_in_the_end() {
         let seen: Vec<_> = live.map(|it| (it.id(), Avatar::get(&kind, it.lanes()))).collect();
         let server = game.sessions.server().unwrap();
         let truth = Avatar::get(&kind, &lanes(server, me));
-        // Wounds heal: there the client is ahead by what is under way.
+        // Health regenerates, so the client is ahead by what is under way.
         assert_eq!((own.pos, own.deaths), (truth.pos, truth.deaths), "{me:?}");
         for (id, seen) in seen {
             let truth = Avatar::get(&kind, &lanes(server, id));

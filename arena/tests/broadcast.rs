@@ -1,6 +1,7 @@
-//! What the server says broadcasting would take, against what broadcasting does take, with forty bots in
-//! virtual time. Bots decide by the truth and not by what they are told: so two matches of the same seed are the
-//! same match whatever the views, and one can be switched to broadcasting while the other is not.
+//! The server's estimate of broadcasting against actual broadcasting, with forty bots in virtual
+//! time. Bots decide by the true world and not by what they receive. So two matches of the same
+//! seed are equal whatever the views, and one can be switched to broadcasting while the other is
+//! not.
 
 use foveate_arena::{Arena, Fighter, Setup, Skill};
 use foveate_lab::net::Loss;
@@ -13,11 +14,11 @@ use foveate_wire::{Bytes, Micros};
 use std::sync::Arc;
 
 const BOTS: u64 = 40;
-/// The world is made for more: the bots do not all see each other.
+/// The world is sized for more players, so that the bots do not all see each other.
 const ROOM: usize = 400;
 const ROUND: Micros = Micros(50_000);
 const SAMPLES: usize = 3;
-/// Rounds until all are in, and again until a new view has settled.
+/// Rounds until all bots have joined, and again until a new view has settled.
 const WARM_UP: u64 = 100;
 /// Rounds that are measured.
 const MEASURED: u64 = 400;
@@ -28,7 +29,7 @@ struct Match {
 }
 
 impl Match {
-    /// Links take 30 to 50 ms, and lose each datagram by a chance.
+    /// Links take 30 to 50 ms, and lose each datagram with this probability.
     fn new(loss: f64, budget: Option<Bytes>) -> Match {
         let arena = Arc::new(Arena::new(Setup::for_players(ROOM, 1)).unwrap());
         let settings = ServerSettings { budget, ..ServerSettings::default() };
@@ -45,7 +46,7 @@ impl Match {
         self.sessions.server().unwrap()
     }
 
-    /// All are in, and see the world by this view.
+    /// A match in which all bots have joined and use this view.
     fn under(view: Option<View>, loss: f64, budget: Option<Bytes>) -> Match {
         let mut game = Match::new(loss, budget);
         game.run(WARM_UP);
@@ -69,15 +70,15 @@ impl Match {
         }
     }
 
-    /// Bytes of states that all players were sent in so many rounds.
+    /// Bytes of states sent to all players in this many rounds.
     fn bytes_in(&mut self, rounds: u64) -> f64 {
         let before = self.server().simulation.publisher.totals().bytes;
         self.run(rounds);
         (self.server().simulation.publisher.totals().bytes - before) as f64
     }
 
-    /// How many times less than broadcasting the server says that it sends, on average over so many rounds.
-    fn said_in(&mut self, rounds: u64) -> f64 {
+    /// The server's mean ratio of broadcast bytes to sent bytes over this many rounds.
+    fn estimate_in(&mut self, rounds: u64) -> f64 {
         let mut said = Vec::new();
         for _ in 0..rounds / 20 {
             self.run(20);
@@ -89,18 +90,18 @@ impl Match {
 }
 
 #[test]
-fn broadcasting_is_said_to_be_no_less_than_broadcasting() {
+fn while_broadcasting_the_estimate_equals_the_traffic() {
     for loss in [0.0, 0.1] {
         let mut game = Match::under(Some(presets::broadcast()), loss, None);
         game.server().compare_with_broadcast(SAMPLES);
-        let said = game.said_in(MEASURED);
+        let said = game.estimate_in(MEASURED);
         println!("loss {loss}: broadcasting, {said:.4} times less than broadcasting");
         assert!((said - 1.0).abs() < 0.03, "{said}");
     }
 }
 
 #[test]
-fn what_is_said_is_what_switching_to_broadcast_shows() {
+fn the_estimate_is_what_switching_to_broadcast_shows() {
     let tight = Some(Bytes(60));
     for (name, view, loss, budget) in [
         ("the game's own view", None, 0.0, None),
@@ -113,7 +114,7 @@ fn what_is_said_is_what_switching_to_broadcast_shows() {
         game.server().compare_with_broadcast(SAMPLES);
         game.run(WARM_UP);
         let sent = game.server().simulation.publisher.totals().bytes;
-        let said = game.said_in(MEASURED);
+        let said = game.estimate_in(MEASURED);
         let sent = (game.server().simulation.publisher.totals().bytes - sent) as f64;
 
         let mut switched = Match::under(view, loss, budget);

@@ -1,4 +1,4 @@
-//! What the game's teams, hits and walls do to what players are told, through the server that ships.
+//! How teams, hits and walls change what players are sent, through the shipping server.
 
 use foveate_arena::game::kinds::{AVATAR, Avatar, Weapon};
 use foveate_arena::game::{Action, Controls};
@@ -17,34 +17,34 @@ use std::sync::Arc;
 const BOTS: u64 = 48;
 const ROUNDS: u64 = 600;
 const ROUND: Micros = Micros(50_000);
-/// This much after the server's round what it sent has arrived.
+/// The time after the server's round at which its datagrams have arrived.
 const AFTER: Micros = Micros(1);
 
-/// What clients were told of enemies, over all rounds.
+/// Counts of what clients received about enemies, over all rounds.
 #[derive(Default, Debug)]
 struct Told {
-    /// States that arrived of enemies which could be seen, or nearly,
+    /// States that arrived of enemies that were visible, or nearly so.
     seen: u64,
-    /// and of those which could not.
+    /// States that arrived of hidden enemies.
     hidden: u64,
     /// States that arrived of team mates behind walls.
     hidden_mates: u64,
-    /// Living enemies in plain sight that the client shows,
+    /// Living enemies in plain sight that the client shows.
     shown: u64,
-    /// and those that it does not.
+    /// Living enemies in plain sight that the client does not show.
     missing: u64,
-    /// Bytes of datagrams to clients, with what the network adds to each.
+    /// Bytes of datagrams to clients, including the network's headers.
     bytes: u64,
     /// Datagrams with states, and without.
     datagrams: [u64; 2],
     /// Bytes of state packets, of the frames around them, and of events.
     parts: [u64; 3],
-    /// How far off replicas of avatars were, near and far.
+    /// Errors of replicas of avatars, near and far.
     errors: [Vec<f32>; 2],
 }
 
 impl Told {
-    /// What a client was sent in a round, in 300 of them.
+    /// Traffic to a client per round, over 300 rounds.
     fn traffic(&self) -> String {
         let each = |sum: u64| sum as f64 / (300.0 * BOTS as f64);
         let ([states, frames, events], sent) = (self.parts.map(each), self.datagrams.map(each));
@@ -63,11 +63,11 @@ struct Match {
     brains: Vec<Fighter>,
     told: Told,
     round: u64,
-    /// Whether players walk about whatever they see, so that two matches go the same way.
+    /// Whether players walk independently of what they see, so that two matches go the same way.
     blind: bool,
 }
 
-/// Walks on, and turns every second or so.
+/// Walks on, and turns about every second.
 fn stroll(bot: usize, round: u64) -> Controls {
     let mut rng = fastrand::Rng::with_seed(bot as u64 * 1_000 + (round + bot as u64 * 7) / 17);
     let walk = ArenaInput { forward: 127, strafe: rng.i8(-40..40), yaw: rng.u16(0..1_024) };
@@ -105,7 +105,7 @@ impl Match {
         }
     }
 
-    /// Plays so many rounds, and tells what happened in them.
+    /// Plays this many rounds; returns the counts.
     fn run(&mut self, rounds: u64) -> Told {
         for _ in 0..rounds {
             self.round += 1;
@@ -187,12 +187,12 @@ impl Match {
 }
 
 #[test]
-fn enemies_behind_walls_are_not_told_and_those_in_sight_are() {
+fn enemies_behind_walls_are_not_sent_and_those_in_sight_are() {
     let (mut without, mut with) = (Match::new(false), Match::new(true));
     let (mut without, mut with) = (without.run(ROUNDS), with.run(ROUNDS));
     (without.errors, with.errors) = Default::default();
     println!("without: {without:?}\nwith: {with:?}");
-    assert!(without.hidden > 1_000, "the test would see what is told of the hidden: {without:?}");
+    assert!(without.hidden > 1_000, "the test would notice states of hidden enemies: {without:?}");
     assert_eq!(with.hidden, 0, "{with:?}");
     assert!(with.seen > 1_000 && with.shown > 1_000, "{with:?}");
     assert_eq!(with.missing, 0, "{with:?}");
@@ -201,12 +201,12 @@ fn enemies_behind_walls_are_not_told_and_those_in_sight_are() {
 }
 
 #[test]
-fn a_hit_makes_both_parties_interesting_to_each_other_for_a_while() {
+fn a_hit_raises_the_interest_of_both_players_in_each_other_for_a_while() {
     let mut game = Match::new(false);
-    // All stand still.
+    // All avatars stand still.
     (1..=BOTS as usize).for_each(|at| game.sessions.network.pause(at, true));
     game.run(2);
-    // θ of what each of the two players is told of the other.
+    // θ of each of the two players' view of the other.
     let avatars = [1, 2].map(|player| ObjectId::new(AVATAR, player, 0));
     let ages = |server: &Server<Arena>| {
         [(0, 1), (1, 0)].map(|(own, other)| {
@@ -224,7 +224,7 @@ fn a_hit_makes_both_parties_interesting_to_each_other_for_a_while() {
     for (before, sharp) in before.into_iter().zip(sharp) {
         assert!(before.is_none_or(|before| sharp.0 * 3 < before.0 * 2), "{before:?} {sharp:?}");
     }
-    // Four half-lives, and less than it takes for silent clients to be thrown out.
+    // Four half-lives, and less than the timeout of silent clients.
     game.run(160);
     for (sharp, faded) in sharp.into_iter().zip(ages(game.server())) {
         assert!(faded.is_none_or(|faded| faded.0 > sharp.0 * 3 / 2), "{sharp:?} {faded:?}");
@@ -232,19 +232,19 @@ fn a_hit_makes_both_parties_interesting_to_each_other_for_a_while() {
 }
 
 #[test]
-fn a_narrow_uplink_loosens_what_is_far_and_spares_what_is_near() {
+fn a_narrow_uplink_loosens_far_objects_and_spares_near_ones() {
     let p95 = |errors: &mut Vec<f32>| {
         errors.sort_by(f32::total_cmp);
         errors[errors.len() * 95 / 100]
     };
     let blind = || Match { blind: true, ..Match::new(false) };
     let mut wide = blind();
-    // What is told first takes more than what is told later.
+    // First states take more than later updates.
     wide.run(400);
     let mut wanted = wide.run(300);
     assert_eq!(wide.server().strain(), 0.0);
     println!("wanted: {}", wanted.traffic());
-    // The same match, with a share of the uplink that it takes.
+    // The same match, with a share of the uplink that it uses.
     let mut compare = |share: f64| {
         let mut narrow = blind();
         let uplink = Some(Bytes((share * wanted.bytes as f64 / 300.0) as u32));
@@ -260,7 +260,7 @@ fn a_narrow_uplink_loosens_what_is_far_and_spares_what_is_near() {
     };
     let (_, [sent, near, far]) = compare(0.9);
     assert!(sent < 0.95 && near <= 1.1 && far > 1.5, "{sent}, near {near}, far {far}");
-    // Two thirds of it are headers of packets, so that only fewer packets bring it to a half.
+    // Two thirds of it are packet headers, so only fewer packets can halve it.
     let (mut game, [sent, near, far]) = compare(0.5);
     assert!(sent < 0.525 && near < 1.3 && far > 3.0, "{sent}, near {near}, far {far}");
     game.server().set_resources(Resources::default());

@@ -1,4 +1,4 @@
-//! The shapes that other implementations mirror: bytes, and the tables of `docs/ARENA.md`.
+//! Byte layouts and tables that other implementations rely on, compared with `docs/ARENA.md`.
 
 use foveate_arena::game::kinds::{Charm, Weapon};
 use foveate_arena::game::{Action, Arena, ArenaEvent, Controls, Hands, Setup};

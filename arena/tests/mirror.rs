@@ -1,7 +1,7 @@
-//! What other implementations of the arena's movement must come to: `vectors/arena.json`.
+//! Results that other implementations of the arena's movement must reproduce: `vectors/arena.json`.
 //!
-//! Made here, deterministically, and compared with the file; `cargo xtask vectors` writes it anew,
-//! which is a change of the game's rules and asks for a reason.
+//! They are generated deterministically and compared with the file; `cargo xtask vectors` rewrites
+//! it, which is a change of the game's rules and needs a reason.
 
 use fastrand::Rng;
 use foveate_arena::game::kinds::{Avatar, Duty, Unit, position};
@@ -36,7 +36,7 @@ fn row(body: &Body) -> [i32; 4] {
     [body.place.x, body.place.y, body.velocity.x, body.velocity.y]
 }
 
-/// Any bodies at all, sound or not: `[x, y, vx, vy, forward, strafe, yaw, x, y, vx, vy]`.
+/// Any bodies, valid or not: `[x, y, vx, vy, forward, strafe, yaw, x, y, vx, vy]`.
 fn bodies(hz: u32, count: usize) -> Value {
     let rate = TickRate::new(hz).unwrap();
     let map = ArenaMap::generate(u64::from(hz), SIDE, OBSTACLES);
@@ -53,7 +53,7 @@ fn bodies(hz: u32, count: usize) -> Value {
     json!({ "bodies": rows, "map": ArenaDocument::on(&map, rate) })
 }
 
-/// One body that walks on and on, into walls and corners: keys held for some ticks each, as
+/// One body that keeps walking, into walls and corners: keys held for some ticks each, as
 /// `[forward, strafe, yaw, x, y, vx, vy]` for every tick.
 fn walk(hz: u32, seed: u64, count: usize) -> Value {
     let rate = TickRate::new(hz).unwrap();
@@ -90,7 +90,7 @@ fn avatar(seed: u64, count: u32) -> Value {
         let slot = simulation.publisher.store.find(me).unwrap();
         simulation.publisher.store.lanes(slot).to_vec()
     };
-    // By then the first round has begun, which puts everybody somewhere.
+    // By then the first round has begun, which moves every avatar.
     let begin = 64;
     (1..=begin).for_each(|tick| simulation.step(Tick(tick), |_, _| {}));
     let before = lanes(&simulation);
@@ -134,7 +134,7 @@ fn units(seed: u64, count: usize) -> Value {
     json!({ "units": rows, "map": ArenaDocument::of(&arena) })
 }
 
-/// One case to a line: a difference shows where it is.
+/// One case per line, so that a difference shows where it is.
 fn made() -> String {
     let cases = [
         bodies(20, 600),

@@ -1,5 +1,6 @@
-//! A peer that cheats among honest ones: hits it never fired, words in the name of objects that it does not own, an avatar
-//! that rules did not make so. Each attempt changes nothing at the others, and is counted or named.
+//! A peer that cheats among honest ones: hits that it never fired, requests in the name of other
+//! peers' objects, an avatar changed against the rules. No attempt changes anything at the others,
+//! and each is counted or leads to a ban.
 
 use foveate_arena::game::Action;
 use foveate_arena::game::kinds::{AVATAR, Avatar, BASE, HEALTH, Match, Weapon};
@@ -19,7 +20,7 @@ use std::sync::Arc;
 
 const PLAYERS: usize = 8;
 const ROUND: Micros = Micros::from_millis(50);
-/// The place of the peer that cheats.
+/// The index of the cheating peer.
 const CHEAT: usize = 3;
 
 /// Over its own link a peer needs no signature: the link proves its key.
@@ -62,7 +63,7 @@ fn standing_with(seed: u64, bases: usize) -> PeerNet<Arena> {
     net
 }
 
-/// The cheat's peer does this in each round of so many seconds.
+/// Plays this many seconds; the cheating peer calls this in each round.
 fn cheating(
     net: &mut PeerNet<Arena>,
     seconds: u64,
@@ -77,7 +78,8 @@ fn cheating(
     });
 }
 
-/// Asks something of an object at every neighbour, in the turn of another object: the owner carries it out.
+/// Sends an action on an object to every neighbour, in the step of another object: the owner
+/// carries it out.
 fn ask(
     node: &PlacedPeer<Arena>,
     number: u32,
@@ -92,7 +94,7 @@ fn ask(
     node.peer.links().for_each(|(link, _)| out.message(link, &message));
 }
 
-/// The avatars as their owners have them: player's place, and the avatar.
+/// The avatars as their owners have them, with the owner's index.
 fn avatars(net: &PeerNet<Arena>) -> Vec<(usize, Avatar)> {
     let own = |node: &PlacedPeer<Arena>| node.peer.world().get::<Avatar>(node.peer.avatar());
     net.present().filter_map(|(at, node)| Some((at, own(node)?))).collect()
@@ -102,7 +104,7 @@ fn avatar_at(net: &PeerNet<Arena>, at: usize) -> Avatar {
     avatars(net).into_iter().find(|(place, _)| *place == at).unwrap().1
 }
 
-/// How many of the others named the cheat, for this fault.
+/// How many of the others banned the cheat for this fault.
 fn named(net: &PeerNet<Arena>, fault: Fault) -> usize {
     let cheat = net.nodes[CHEAT].as_ref().unwrap().peer.player();
     let others = net.present().filter(|(at, _)| *at != CHEAT);
@@ -122,7 +124,7 @@ fn others(net: &PeerNet<Arena>) -> Vec<ObjectId> {
 }
 
 #[test]
-fn a_hit_that_no_weapon_makes_hurts_nobody_and_names_the_cheat() {
+fn a_hit_that_no_weapon_makes_does_no_damage_and_bans_the_cheat() {
     let mut net = standing(5);
     let victims = others(&net);
     cheating(&mut net, 4, |round, node, out| {
@@ -151,7 +153,7 @@ fn hits_from_too_far_or_past_a_wall_or_too_often_do_not_count() {
             ask(node, 1_000_000 + round * 16 + nth as u32, (me, *id), hit, out);
         }
     });
-    // Both could have moved for a second since they were last heard of.
+    // Both could have moved for a second since they were last updated.
     let (reach, moved) = (Weapon::Blaster.make().reach, 2.0 * 11.0);
     let mut safe = 0;
     for (at, avatar) in avatars(&net).into_iter().filter(|(at, _)| *at != CHEAT) {
@@ -165,7 +167,8 @@ fn hits_from_too_far_or_past_a_wall_or_too_often_do_not_count() {
             safe += 1;
             assert_eq!(avatar.health, HEALTH, "peer {at}, {far} {hidden}");
         }
-        // 80 hits of 10 were asked for; a blaster fires 10 in 4 s, and a second's worth more at once.
+        // 80 hits of 10 were requested; a blaster fires 10 in 4 s, and a second's worth more at
+        // once.
         let lost = i32::from(HEALTH) - i32::from(avatar.health);
         assert!(avatar.deaths <= 1 && lost <= 140, "peer {at}: {avatar:?}");
     }
@@ -175,7 +178,7 @@ fn hits_from_too_far_or_past_a_wall_or_too_often_do_not_count() {
 }
 
 #[test]
-fn nobody_speaks_in_the_name_of_an_object_that_another_peer_owns() {
+fn no_peer_acts_in_the_name_of_an_object_that_another_peer_owns() {
     let mut net = standing(5);
     let victims = others(&net);
     let owns = |node: &PlacedPeer<Arena>, id: ObjectId| node.peer.owned().any(|it| it.0 == id);
@@ -197,13 +200,13 @@ fn nobody_speaks_in_the_name_of_an_object_that_another_peer_owns() {
         avatars(net).iter().map(|(_, avatar)| avatar.score).collect()
     };
     assert_eq!(scores(&net), scores(&calm));
-    // To those that do not see the base, it is out of reach; the others know its owner.
+    // For peers that do not see the base it is out of reach; the others know its owner.
     let (named, far) = (named(&net, Fault::Cheated), refused(&net, ActionFault::Reach));
     assert!(named > 0 && far > 0, "{named} of 7, {far} times; the owner is {owner:?}");
 }
 
 #[test]
-fn a_player_that_says_it_fell_earns_its_own_team_nothing() {
+fn a_player_that_claims_to_have_died_earns_its_own_team_nothing() {
     let mut net = standing_with(5, 0);
     let team = avatar_at(&net, CHEAT).team;
     let points = |net: &PeerNet<Arena>| {
@@ -226,7 +229,7 @@ fn a_player_that_says_it_fell_earns_its_own_team_nothing() {
 }
 
 #[test]
-fn an_avatar_that_no_rule_made_so_is_noticed_by_its_neighbours() {
+fn an_avatar_changed_against_the_rules_is_noticed_by_its_neighbours() {
     type Forgery = fn(&mut Avatar, u32);
     let forgeries: [(&str, Forgery); 3] = [
         ("score", |avatar, _| avatar.score = avatar.score.saturating_add(5)),

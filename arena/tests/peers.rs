@@ -1,5 +1,5 @@
-//! The same seeded match by a server's simulation and among peers: the rules' invariants hold in both, and
-//! the rules do not know which it is.
+//! The same seeded match on a server's simulation and among peers: the rules' invariants hold in
+//! both, and the rules do not know which one it is.
 
 use foveate_arena::game::kinds::{AVATAR, Avatar, BASE, ITEM, Item, MATCH, Match};
 use foveate_arena::{Arena, Fighter, Practice, Setup, Skill};
@@ -21,12 +21,13 @@ use std::sync::Arc;
 const PLAYERS: usize = 8;
 const ROUND: Micros = Micros(50_000);
 const LATENCY: Micros = Micros(40_000);
-/// Rounds of play, then of rest: what was asked arrives.
+/// Rounds of play.
 const PLAYED: u64 = 1_200;
+/// Rounds of rest after play, in which all requests arrive.
 const REST: u64 = 160;
 
 fn setup(seed: u64) -> Setup {
-    // One round of the match is enough: its end would bring the fallen back.
+    // One round of the match is enough: its end would bring dead avatars back.
     Setup { round_seconds: 3_600, score_limit: u16::MAX, ..Setup::for_players(PLAYERS, seed) }
 }
 
@@ -38,13 +39,13 @@ fn settings(address: Vec<u8>) -> PeerSettings {
 struct Game {
     net: PeerNet<Arena>,
     bots: Vec<Fighter>,
-    /// Those who do nothing until that round.
+    /// Peers that do nothing until that round.
     stalled: BTreeMap<usize, u64>,
     round: u64,
 }
 
 impl Game {
-    /// The first begins the world, and the others come by way of it.
+    /// The first peer starts the world, and the others join through it.
     fn new(players: usize, seed: u64) -> Game {
         let arena = Arc::new(Arena::new(setup(seed)).unwrap());
         let bot = |at: usize| {
@@ -93,7 +94,7 @@ impl Game {
         drop(self.net.crash(at));
     }
 
-    /// A peer begins anew under the same key, by way of another.
+    /// A peer restarts with the same key, and joins through another.
     fn restart(&mut self, at: usize, by: usize) {
         self.crash(at);
         self.net.come_back(at, by, settings).unwrap();
@@ -113,7 +114,7 @@ struct Account {
     avatars: usize,
 }
 
-/// Looks at every object where it is owned.
+/// Counts every object at its owner.
 fn account<'a>(owned: impl Iterator<Item = (ObjectId, World<'a>)>) -> (Account, Vec<(u16, u16)>) {
     let mut seen: BTreeMap<ObjectId, usize> = BTreeMap::new();
     let (mut tallies, mut holders) = (Vec::new(), Vec::new());
@@ -125,7 +126,7 @@ fn account<'a>(owned: impl Iterator<Item = (ObjectId, World<'a>)>) -> (Account, 
         holders.extend(world.get::<Item>(id).map(|item| item.holder));
         if let Some(contest) = world.get::<Match>(id) {
             let points = u32::from(contest.first) + u32::from(contest.second);
-            assert!(points > 0, "somebody earned something");
+            assert!(points > 0, "a player earned something");
         }
     }
     assert!(seen.values().all(|owners| *owners == 1), "none is doubled: {seen:?}");
@@ -135,7 +136,7 @@ fn account<'a>(owned: impl Iterator<Item = (ObjectId, World<'a>)>) -> (Account, 
     (Account { items, bases, matches: count(MATCH), avatars: count(AVATAR) }, tallies)
 }
 
-/// Every death is somebody's kill, no more and no less.
+/// Every death is one kill, no more and no less.
 fn fallen(tallies: &[(u16, u16)]) -> u32 {
     let kills: u32 = tallies.iter().map(|it| u32::from(it.0)).sum();
     let deaths: u32 = tallies.iter().map(|it| u32::from(it.1)).sum();
@@ -144,7 +145,7 @@ fn fallen(tallies: &[(u16, u16)]) -> u32 {
 }
 
 #[test]
-fn a_strangers_word_does_not_take_the_score_from_its_owner() {
+fn an_unknown_peers_claim_does_not_take_the_score_from_its_owner() {
     let mut game = Game::new(PLAYERS, 11);
     game.run(100, false);
     let now = game.net.now();
@@ -175,7 +176,7 @@ fn a_strangers_word_does_not_take_the_score_from_its_owner() {
 }
 
 #[test]
-fn a_match_among_peers_keeps_what_a_match_on_a_server_keeps() {
+fn a_match_among_peers_keeps_the_invariants_of_one_on_a_server() {
     let mut practice = Practice::new(setup(11), PLAYERS).unwrap();
     for round in 0..PLAYED + REST {
         if round < PLAYED {
@@ -195,16 +196,16 @@ fn a_match_among_peers_keeps_what_a_match_on_a_server_keeps() {
     assert_eq!(peers, server, "neither lost nor doubled");
     assert!(fallen(&tallies) > 0, "they fight here, too");
     let owners = game.peers().filter(|peer| peer.owned().any(|(id, _)| id.origin() == 0));
-    assert!(owners.count() > 2, "the world's objects are spread");
+    assert!(owners.count() > 2, "the world's objects have several owners");
 }
 
-/// How many own each of the world's objects.
+/// How many peers own each of the world's objects.
 fn owners(game: &Game) -> BTreeMap<ObjectId, usize> {
     let mut owners = BTreeMap::new();
     for (id, _) in game.peers().flat_map(Peer::owned) {
         *owners.entry(id).or_default() += usize::from(id.origin() == 0);
     }
-    // What is on its way has an owner in a moment.
+    // An object on its way has an owner a moment later.
     for (id, _) in game.peers().flat_map(Peer::giving) {
         owners.entry(id).or_insert(1);
     }
@@ -213,7 +214,7 @@ fn owners(game: &Game) -> BTreeMap<ObjectId, usize> {
 }
 
 #[test]
-fn of_two_one_begins_anew_at_once_and_nothing_is_lost() {
+fn one_of_two_peers_restarts_at_once_and_nothing_is_lost() {
     let mut game = Game::new(2, 11);
     let all = owners(&game);
     game.run(400, true);
@@ -225,8 +226,8 @@ fn of_two_one_begins_anew_at_once_and_nothing_is_lost() {
 }
 
 #[test]
-fn what_stands_still_outlives_two_crashes_with_a_pause_between() {
-    // Two owners were found by the last one.
+fn objects_that_stand_still_survive_two_crashes_with_a_pause_between() {
+    // The last seed once ended with two owners.
     for seed in (1..=40).chain([710]) {
         let mut game = Game::new(4, seed);
         let all = owners(&game);
@@ -240,9 +241,9 @@ fn what_stands_still_outlives_two_crashes_with_a_pause_between() {
 }
 
 #[test]
-fn whatever_happens_to_peers_every_object_has_one_owner_soon_after() {
+fn after_any_incident_every_object_soon_has_one_owner() {
     let more = std::env::var("FOVEATE_CHAOS").ok().and_then(|it| it.parse().ok());
-    // Among those by which bugs were found: 151, 169, 202.
+    // Seeds that once showed bugs: 151, 169, 202.
     for seed in (1..=more.unwrap_or(12)).chain([151, 169, 202]) {
         let mut game = Game::new(6, seed);
         let (all, mut chance) = (owners(&game), fastrand::Rng::with_seed(seed));
@@ -274,7 +275,8 @@ fn whatever_happens_to_peers_every_object_has_one_owner_soon_after() {
                 }
                 _ => {}
             }
-            // Copies are made within some seconds: what follows at once may take the last.
+            // Copies are made within some seconds: an incident right afterwards may take the last
+            // one.
             game.run(chance.u64(260..400), true);
             assert_eq!(owners(&game), all, "seed {seed}: {story:?}");
         }
@@ -282,7 +284,7 @@ fn whatever_happens_to_peers_every_object_has_one_owner_soon_after() {
 }
 
 #[test]
-fn peers_know_which_neighbours_are_of_which_team() {
+fn peers_know_their_neighbours_teams() {
     let mut game = Game::new(PLAYERS, 4);
     game.run(400, true);
     let mut told = [0, 0];
@@ -297,5 +299,5 @@ fn peers_know_which_neighbours_are_of_which_team() {
         let mut observers = (0..64).filter_map(|at| publisher.observer(ObserverId(at)));
         assert!(observers.all(|observer| observer.team() != 0));
     }
-    assert!(told[0] > 0 && told[1] > 0, "others and mates: {told:?}");
+    assert!(told[0] > 0 && told[1] > 0, "others and team mates: {told:?}");
 }

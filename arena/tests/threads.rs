@@ -1,4 +1,4 @@
-//! A match goes the same way, and the server sends the same bytes, whatever the number of its threads.
+//! A match goes the same way, and the server sends the same bytes, for any number of threads.
 
 use foveate_arena::{Arena, Fighter, Setup, Skill};
 use foveate_lab::net::Loss;
@@ -15,7 +15,7 @@ const BOTS: u64 = 100;
 const ROUNDS: u64 = 60;
 const ROUND: Micros = Micros(50_000);
 
-/// Everything that the server sent, and where all objects were at the end.
+/// Everything that the server sent, and the final states of all objects.
 fn play(threads: usize) -> (Vec<(usize, Outgoing)>, Vec<Vec<i32>>) {
     let arena = Arc::new(Arena::new(Setup::for_players(BOTS as usize, 3)).unwrap());
     let spec =

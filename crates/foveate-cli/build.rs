@@ -1,4 +1,4 @@
-//! Puts the built page into the program, if it has been built.
+//! Embeds the built page in the program, if it has been built.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -7,7 +7,7 @@ fn main() -> io::Result<()> {
     let app =
         PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../../web/app");
     println!("cargo:rerun-if-changed=build.rs");
-    // The whole folder, so that the page's first build is noticed too.
+    // Watch the whole folder, to notice the page's first build too.
     if app.is_dir() {
         println!("cargo:rerun-if-changed={}", app.display());
     }

@@ -1,8 +1,8 @@
-//! `cargo xtask bench core`: what the core costs in instructions, against the committed figures.
+//! `cargo xtask bench core`: the core's cost in instructions, compared with the committed figures.
 //!
-//! Callgrind runs the program `crates/foveate-node/benches/instructions` and counts. The counts of one build are
-//! the same on a busy machine; they change with the compiler, the C library and the processor's features, which is
-//! why `cargo xtask test` does not look at them.
+//! Callgrind runs the program `crates/foveate-node/benches/instructions` and counts. The counts of one build are the
+//! same on a busy machine; they change with the compiler, the C library and the processor's features, so `cargo xtask
+//! test` does not check them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ const TOLERANCE: f64 = 1.03;
 const BUILD: &[&str] =
     &["build", "--release", "--package", "foveate-node", "--bench", "instructions"];
 
-/// What one operation costs.
+/// The cost of one operation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Cost {
     instructions: f64,
@@ -31,8 +31,8 @@ struct Cost {
 /// Costs by the name of their measure.
 type Costs = BTreeMap<String, Cost>;
 
-/// Measures, prints old and new, and fails if a measure costs clearly more. With `write` the new figures become the
-/// committed ones instead.
+/// Measures, prints old and new, and fails if a measure costs clearly more. With `write` the new figures replace the
+/// committed ones.
 pub fn core(root: &Path, write: bool) -> Result<(), TaskError> {
     if !process::succeeds(Command::new("valgrind").arg("--version")) {
         return Err(TaskError::Missing {
@@ -45,7 +45,7 @@ pub fn core(root: &Path, write: bool) -> Result<(), TaskError> {
     let path = root.join(FIGURES);
     let (old_rustc, old) = match fs::read_to_string(&path) {
         Ok(text) => {
-            parse_figures(&text).ok_or_else(|| unusable(FIGURES, "is no list of figures"))?
+            parse_figures(&text).ok_or_else(|| unusable(FIGURES, "is not a file of figures"))?
         }
         Err(_) if write => Default::default(),
         Err(source) => return Err(TaskError::Read { path, source }),
@@ -78,7 +78,7 @@ fn rustc_version(root: &Path) -> Result<String, TaskError> {
 fn measure(root: &Path) -> Result<Costs, TaskError> {
     let program = build(root)?;
     let folder = root.join("target/bench-core");
-    // Files of an earlier run would be taken for this one's.
+    // Files of an earlier run would be taken for this run's.
     let _ = fs::remove_dir_all(&folder);
     let to_error = |source| TaskError::Read { path: folder.clone(), source };
     fs::create_dir_all(&folder).map_err(to_error)?;
@@ -87,7 +87,7 @@ fn measure(root: &Path) -> Result<Costs, TaskError> {
         .args(["--dump-after=instructions::dump_counts", "--callgrind-out-file=counts"])
         .arg(program)
         .current_dir(&folder);
-    // Variables lie on the stack and would move what lies below them.
+    // Environment variables are on the stack and would move what is below them.
     run.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
     let lines = process::capture(&mut run)?;
     let mut costs = Costs::new();
@@ -105,7 +105,7 @@ fn measure(root: &Path) -> Result<Costs, TaskError> {
     Ok(costs)
 }
 
-/// The path of the program, up to date.
+/// Builds the program, and returns its path.
 fn build(root: &Path) -> Result<PathBuf, TaskError> {
     let mut command = process::cargo(root, BUILD);
     command.arg("--message-format=json-render-diagnostics");
@@ -118,8 +118,8 @@ fn build(root: &Path) -> Result<PathBuf, TaskError> {
         .ok_or_else(|| unusable(&process::show(&command), "cargo named no program"))
 }
 
-/// A line of the program (name, times, allocations) and the file that callgrind wrote for it. A measure in which
-/// callgrind collected nothing is no measure: it did not find the function.
+/// Reads a line of the program (name, times, allocations) and the file that callgrind wrote for it. `None` if callgrind
+/// collected nothing, because it did not find the function.
 fn cost_of(line: &str, counts: &str) -> Option<(String, Cost)> {
     let mut words = line.split_whitespace();
     let name = words.next()?.to_owned();
@@ -130,7 +130,7 @@ fn cost_of(line: &str, counts: &str) -> Option<(String, Cost)> {
     Some((name, Cost { instructions: total as f64 / times, allocations }))
 }
 
-/// Prints one line for each measure and names those that cost clearly more than before.
+/// Prints one line for each measure, and returns those that cost clearly more than before.
 fn compare(old: &Costs, new: &Costs) -> Vec<String> {
     println!("{:16} {:>12} {:>12} {:>7}   allocations", "per operation", "old", "new", "ratio");
     let mut worse = Vec::new();
@@ -153,7 +153,7 @@ fn compare(old: &Costs, new: &Costs) -> Vec<String> {
         }
     }
     for name in old.keys().filter(|name| !new.contains_key(*name)) {
-        println!("{name:16} is measured no more");
+        println!("{name:16} is no longer measured");
         worse.push(name.clone());
     }
     worse
@@ -173,7 +173,7 @@ fn show_figures(rustc: &str, costs: &Costs) -> String {
     text
 }
 
-/// The compiler and the costs of a file of figures.
+/// Reads the compiler and the costs of a file of figures.
 fn parse_figures(text: &str) -> Option<(String, Costs)> {
     let file = text.parse::<Table>().ok()?;
     let number = |value: &Value| value.as_float().or(value.as_integer().map(|value| value as f64));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_are_those_of_one_operation_and_nothing_collected_is_none() {
+    fn costs_are_per_operation_and_none_if_nothing_was_collected() {
         let found = cost_of("encode 4 2", "events: Ir\ntotals: 1000\n");
         let cost = Cost { instructions: 250.0, allocations: 0.5 };
         assert_eq!(found, Some(("encode".to_owned(), cost)));

@@ -1,32 +1,32 @@
-//! What can go wrong in a run, each with what to do about it.
+//! Errors of a run, each with what to do about it.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// Why a run stopped. No variant leaves anything behind but build output.
+/// Why a run stopped. It leaves nothing behind but build output.
 #[derive(Debug)]
 pub enum TaskError {
-    /// The arguments name no command.
+    /// The arguments are not a command.
     Usage(&'static str),
-    /// A name given to `test` is no step.
+    /// A name given to `test` is not a step.
     UnknownStep { name: String, known: Vec<&'static str> },
-    /// A step failed; the steps after it did not run.
+    /// A step failed; later steps did not run.
     Step { name: &'static str, cause: Box<TaskError> },
-    /// The program could not be started at all.
+    /// A program could not be started.
     Start { command: String, source: io::Error },
-    /// The program ran and reported failure.
+    /// A program ran and failed.
     Failed { command: String, status: ExitStatus },
     /// A file or folder could not be read or written.
     Read { path: PathBuf, source: io::Error },
-    /// A lab command ran, but what it wrote is no usable result.
+    /// A lab command ran, but its result is not valid.
     Result { command: String, what: String },
-    /// A program that the command needs is not installed.
+    /// A required program is not installed.
     Missing { program: &'static str, install: &'static str },
-    /// These measures cost clearly more than the committed figures say; the table has been printed.
+    /// Measures cost clearly more than the committed figures; the table has been printed.
     Costlier { measures: Vec<String> },
-    /// The tree departs from the house style; the findings have been printed.
+    /// The tree violates the house style; the findings have been printed.
     Untidy { findings: usize },
 }
 

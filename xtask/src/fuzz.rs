@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: every reader of others' bytes, under a fuzzer that is guided by coverage.
+//! `cargo xtask fuzz`: runs every parser of untrusted bytes under a coverage-guided fuzzer.
 //!
-//! LLVM's coverage passes and libFuzzer work with the toolchain of the workspace: nothing is installed. Sanitizers
-//! would need a nightly one; there is no `unsafe` of ours that they could watch.
+//! LLVM's coverage passes and libFuzzer work with the workspace's toolchain: nothing is installed. Sanitizers would
+//! need a nightly one, and we have no `unsafe` that they could check.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -34,31 +34,31 @@ const TARGETS: [(&str, u32); 18] = [
     ("config", 2_000),
 ];
 
-/// What `cargo fuzz` builds with, but for the sanitizer.
+/// The flags of `cargo fuzz`, without the sanitizer.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
      -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// A target was tried enough after so many runs.
+/// Runs that are enough for a target.
 const ENOUGH: u64 = 1_000_000;
-/// An input that takes longer is a finding.
+/// An input that takes longer is a finding, in seconds.
 const TIMEOUT: &str = "-timeout=10";
-/// And one that takes more memory, in MB.
+/// An input that takes more memory is a finding, in MB.
 const MEMORY: &str = "-rss_limit_mb=1024";
 /// Lines that are shown of a crash.
 const MAX_WORDS: usize = 20;
-/// Seeds that a merge adds at most, of short and long inputs alike.
+/// Most seeds that a merge adds; short and long inputs alike.
 const MAX_FILES: usize = 48;
-/// Committed seeds of one target, in bytes at most: the smallest inputs first.
+/// Most bytes of one target's committed seeds: the smallest inputs first.
 const MAX_SEEDS: u64 = 10 * 1_024;
 
 const USAGE: &str = "\
 usage: cargo xtask fuzz [--minutes N] [--merge] [TARGET...]
 
-  --minutes N   how long each target is tried; 1 unless said
+  --minutes N   minutes for each target; 1 by default
   --merge       afterwards, write a small set of inputs with the same coverage to fuzz/seeds";
 
-/// What was asked for.
+/// The command's options.
 struct Options {
     minutes: f64,
     merge: bool,
@@ -83,11 +83,11 @@ impl Options {
     }
 }
 
-/// What became of one target.
+/// The result of one target.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Tried {
     runs: u64,
-    /// Edges that were reached, and those of them that were reached only in the last half of the time.
+    /// Edges that were reached, and those of them that were first reached in the last half of the time.
     edges: u64,
     late: u64,
     inputs: u64,
@@ -95,13 +95,13 @@ struct Tried {
     crashed: bool,
 }
 
-/// Builds the targets, tries one after the other and prints a table. Fails if an input crashed one.
+/// Builds the targets, runs one after the other and prints a table. Fails if an input crashed one.
 pub fn run(root: &Path, words: &[&str]) -> Result<(), TaskError> {
     let options = Options::parse(words).ok_or(TaskError::Usage(USAGE))?;
     let host = host(root)?;
     let mut build =
         process::cargo(root, &["build", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
-    // With a target named, build scripts and macros are built without the flags.
+    // With an explicit target, build scripts and macros are built without the flags.
     build.args(["--target", &host]).env("RUSTFLAGS", FLAGS);
     for (target, _) in &options.targets {
         build.args(["--bin", target]);
@@ -127,7 +127,7 @@ pub fn run(root: &Path, words: &[&str]) -> Result<(), TaskError> {
     }
 }
 
-/// The triple of this machine, as the compiler names it.
+/// This machine's target triple, from the compiler.
 fn host(root: &Path) -> Result<String, TaskError> {
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     let said = process::capture(rustc.arg("-vV").current_dir(root))?;
@@ -191,7 +191,7 @@ fn try_target(
     Ok(tried)
 }
 
-/// Takes in a line such as `#8192 NEW cov: 310 ft: 700 corp: 80/4Kb …` or `stat::number_of_executed_units: 9`.
+/// Reads a line such as `#8192 NEW cov: 310 ft: 700 corp: 80/4Kb …` or `stat::number_of_executed_units: 9`.
 fn read_line(line: &str, tried: &mut Tried) {
     let mut words = line.split_whitespace().peekable();
     if let Some(runs) = words.peek().and_then(|word| word.strip_prefix('#')) {
@@ -209,7 +209,7 @@ fn read_line(line: &str, tried: &mut Tried) {
     }
 }
 
-/// Adds to the committed seeds of a target: a few inputs of those that reach all that was reached.
+/// Adds to a target's committed seeds: a few inputs that together reach everything that was reached.
 fn merge(root: &Path, program: &Path, target: &str) -> Result<(), TaskError> {
     let (corpus, seeds) = (folder_of(root, "corpus", target)?, folder_of(root, "seeds", target)?);
     let merged = folder_of(root, "corpus", &format!("{target}.merged"))?;
@@ -229,7 +229,7 @@ fn merge(root: &Path, program: &Path, target: &str) -> Result<(), TaskError> {
         let Some(left) = room.checked_sub(size) else { break };
         room = left;
         let name = path.file_name().unwrap_or_default();
-        // Names are hashes of the content: enough of them to tell files apart.
+        // Names are hashes of the content; the start is enough to distinguish files.
         let short: String = name.to_string_lossy().chars().take(12).collect();
         let to = seeds.join(short);
         std::fs::copy(&path, &to).map_err(|source| failed(&to, source))?;
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_or_refused() {
+    fn options_are_read_or_rejected() {
         let all = Options::parse(&[]).unwrap();
         assert_eq!((all.targets.len(), all.merge), (TARGETS.len(), false));
         let some = Options::parse(&["--minutes", "0.5", "token", "--merge"]).unwrap();
@@ -281,7 +281,7 @@ mod tests {
         }
     }
 
-    /// Every target is a program of the fuzz workspace, and the other way round.
+    /// Every target is a program of the fuzz workspace, and every program a target.
     #[test]
     fn all_targets_are_tried() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,4 +1,4 @@
-//! The smoke step: every lab command runs to its end and writes a result that a program can read.
+//! The smoke step: every lab command runs to its end and writes a valid result.
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +10,13 @@ use crate::error::TaskError;
 use crate::process;
 use crate::steps::{Outcome, program, say_and_check};
 
-/// Where the results go, below the root; the folder is not tracked and stays for a look after a
-/// failure.
+/// The folder for results, below the root; it is not tracked, and is kept for inspection after a failure.
 const RESULTS: &str = "reports/smoke";
 
-/// Runs every lab command with `--quick` and checks the JSON that it leaves.
+/// Runs every lab command with `--quick`, and checks its JSON.
 pub fn run(root: &Path) -> Result<Outcome, TaskError> {
     let folder = root.join(RESULTS);
-    // An old result must not pass for a new one.
+    // An old result must not be taken for a new one.
     if folder.exists() {
         fs::remove_dir_all(&folder)
             .map_err(|source| TaskError::Read { path: folder.clone(), source })?;
@@ -38,7 +37,7 @@ pub fn run(root: &Path) -> Result<Outcome, TaskError> {
     Ok(Outcome::Passed)
 }
 
-/// The lab commands, as typed after `foveate`: the program's own list. The first two words name the result file.
+/// The lab commands as typed after `foveate`, from the program's own list. The first two words name the result file.
 fn commands(program: &Path, root: &Path) -> Result<Vec<String>, TaskError> {
     let list = ["lab", "list", "--commands"];
     let printed = process::capture(Command::new(program).args(list).current_dir(root))?;
@@ -53,16 +52,16 @@ fn commands(program: &Path, root: &Path) -> Result<Vec<String>, TaskError> {
     }
 }
 
-/// The experiment that a command runs: its second word.
+/// The experiment of a command: its second word.
 fn experiment(command: &str) -> &str {
     command.split_whitespace().nth(1).unwrap_or(command)
 }
 
-/// Is `text` a lab result: a named experiment, the seed that repeats it, at least one row, and no
-/// required verdict that does not hold?
+/// Checks that `text` is a lab result: a named experiment, its seed, at least one row, and no required verdict that
+/// does not hold.
 fn inspect(text: &str) -> Result<(), String> {
     let result: Value =
-        serde_json::from_str(text).map_err(|error| format!("the result is no JSON: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("the result is not JSON: {error}"))?;
     let named =
         result.get("experiment").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
     if !named {
@@ -82,7 +81,7 @@ fn inspect(text: &str) -> Result<(), String> {
     judge(verdicts.ok_or("the result lacks the list `verdicts`")?)
 }
 
-/// Names every required verdict that does not hold. A verdict without its fields counts as broken:
+/// Fails with the names of required verdicts that do not hold. A verdict without its fields counts as not holding;
 /// otherwise a misspelt key would pass.
 fn judge(verdicts: &[Value]) -> Result<(), String> {
     if verdicts.is_empty() {

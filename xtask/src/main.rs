@@ -2,17 +2,15 @@
 //!
 //! - `cargo xtask bench core` counts the instructions of the core and compares them with the committed figures;
 //! - `cargo xtask bench-peers` measures our server beside other ways to build one;
-//! - `cargo xtask fuzz` tries every reader of others' bytes with a fuzzer;
+//! - `cargo xtask fuzz` runs every parser of untrusted bytes under a fuzzer;
 //! - `cargo xtask play` builds page and program and starts the arena with bots;
-//! - `cargo xtask sbom` lists what the program is made of;
-//! - `cargo xtask test` runs every check in the order of [`steps::STEPS`] and stops at the first
-//!   failure;
-//! - `cargo xtask tidy` holds the tree against the house style and prints one line a finding;
-//! - `cargo xtask vectors` writes the golden vectors of the wire anew.
+//! - `cargo xtask sbom` lists the components of the program;
+//! - `cargo xtask test` runs every check in the order of [`steps::STEPS`] and stops at the first failure;
+//! - `cargo xtask tidy` checks the tree against the house style and prints one line per finding;
+//! - `cargo xtask vectors` rewrites the golden vectors of the wire.
 //!
-//! It refuses to be clever: each step is a command that can be typed by hand, nothing is cached
-//! between runs and nothing is repaired. The path of a run: arguments → chosen steps → child
-//! processes or [`tidy`] → one closing line.
+//! It stays simple: each step is a command that can be typed by hand, nothing is cached between runs and nothing is
+//! repaired. The path of a run: arguments → chosen steps → child processes or [`tidy`] → one closing line.
 
 mod bench;
 mod error;
@@ -43,15 +41,17 @@ usage: cargo xtask <command>
                    measure our server beside others (foveate, handwritten, raw); --write puts the
                    table into docs/BENCHMARKS.md
   fuzz [--minutes N] [--merge] [TARGET...]
-                   try every reader of others' bytes with a fuzzer, N minutes each
+                   run every parser of untrusted bytes under a fuzzer, N minutes each
   play [OPTION...] build page and program, start the arena with bots; options go to `foveate serve`
+  play --topology mesh [--nats] [OPTION...]
+                   on region servers: threads of one process, or processes with a NATS server
   play --topology peer [OPTION...]
                    the same without a server: a lobby and a dozen peers; options go to `foveate peer`
-  sbom [FILE]      what the program is made of, as a CycloneDX document
+  sbom [FILE]      list the program's components as a CycloneDX document
   test [NAME...]   run every step, or only the named ones, in their order
   test --list      name the steps
-  tidy             hold the tree against the house style
-  vectors          write the golden vectors of the wire anew";
+  tidy             check the tree against the house style
+  vectors          rewrite the golden vectors of the wire";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -89,8 +89,8 @@ fn dispatch(arguments: &[String]) -> Result<(), TaskError> {
     }
 }
 
-/// The workspace's root. Asked at run time, so that a copy of the tree that shares its target
-/// directory with another one checks itself and not the other.
+/// The workspace's root. Determined at run time, so that a copy of the tree that shares its target folder with another
+/// one checks itself and not the other.
 fn root() -> Result<PathBuf, TaskError> {
     if let Some(package) = std::env::var_os("CARGO_MANIFEST_DIR")
         && let Some(root) = PathBuf::from(package).parent()

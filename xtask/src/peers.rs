@@ -1,8 +1,8 @@
 //! `cargo xtask bench-peers`: the crowd workload on our server beside other ways to build one.
 //!
-//! Rounds are interleaved: each library has its turn before the next round begins, and the row of a library is the
-//! median of its rounds. Ours is measured by `foveate load`, the others by `bench/peers`, a workspace of its own
-//! with its own lock file, which `cargo xtask test` does not build.
+//! Rounds are interleaved: each library is measured once before the next round begins, and a library's row is the
+//! median of its rounds. Ours is measured by `foveate load`, the others by `bench/peers`, a separate workspace with its
+//! own lock file, which `cargo xtask test` does not build.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,9 +14,12 @@ use serde_json::{Value, json};
 use crate::error::TaskError;
 use crate::process;
 
-/// Libraries in the order of their turns. Ours is first: the floor sends packets of its mean sizes.
-const LIBRARIES: [&str; 3] = ["foveate", "handwritten", "raw"];
-/// Seconds that one turn is measured for.
+/// Libraries in the order of measuring. Ours is first, since the baseline sends packets of its mean sizes.
+const LIBRARIES: [&str; 4] = ["foveate", "handwritten", "replicon", "raw"];
+/// Libraries that are not measured with more clients than this: their server needs several ticks for one tick, and
+/// their own clients need more than a processor.
+const MOST_CLIENTS: [(&str, usize); 1] = [("replicon", 500)];
+/// Seconds of each measurement.
 const SECONDS: &str = "10";
 const FIGURES: [&str; 9] = [
     "cpu_ms_per_tick",
@@ -30,7 +33,7 @@ const FIGURES: [&str; 9] = [
     "missing",
 ];
 const BENCHMARKS: &str = "docs/BENCHMARKS.md";
-/// Around the part of the page that is written here.
+/// Marks around the part of the page that is written here.
 const MARKS: [&str; 2] = ["<!-- bench-peers: begin -->\n", "<!-- bench-peers: end -->\n"];
 
 struct Options {
@@ -39,6 +42,13 @@ struct Options {
     rounds: usize,
     only: Vec<String>,
     write: bool,
+}
+
+impl Options {
+    fn plays(&self, library: &str, clients: usize) -> bool {
+        let is_too_many = |(name, most): &(&str, usize)| *name == library && clients > *most;
+        self.only.iter().any(|it| it == library) && !MOST_CLIENTS.iter().any(is_too_many)
+    }
 }
 
 fn parse(words: &[&str]) -> Option<Options> {
@@ -70,7 +80,7 @@ fn parse(words: &[&str]) -> Option<Options> {
     Some(options)
 }
 
-/// Measures, prints the table, and writes what was asked for.
+/// Measures, prints the table, and writes the requested files.
 pub fn run(root: &Path, words: &[&str], usage: &'static str) -> Result<(), TaskError> {
     let options = parse(words).ok_or(TaskError::Usage(usage))?;
     let peers = root.join("bench/peers");
@@ -105,14 +115,13 @@ fn write(path: &Path, text: &str) -> Result<(), TaskError> {
     fs::write(path, text).map_err(|source| TaskError::Read { path: path.to_owned(), source })
 }
 
-/// All rounds with so many clients; one row for each library.
+/// Runs all rounds with a number of clients; returns one row for each library.
 fn measure(root: &Path, options: &Options, clients: usize) -> Result<Vec<Value>, TaskError> {
     let mut rounds: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
-    // Until ours has had its turn, sizes as they usually are.
+    // Typical sizes, until ours has been measured.
     let mut sizes = [80.0, 50.0];
     for round in 1..=options.rounds {
-        for library in LIBRARIES.into_iter().filter(|name| options.only.iter().any(|it| it == name))
-        {
+        for library in LIBRARIES.into_iter().filter(|name| options.plays(name, clients)) {
             let row = match library {
                 "foveate" => ours(root, clients)?,
                 other => theirs(root, other, clients, sizes)?,
@@ -154,20 +163,11 @@ fn output(command: &mut Command) -> Result<Value, TaskError> {
         .map_err(|error| TaskError::Result { command: shown, what: error.to_string() })
 }
 
-/// The path to a program that was built in this workspace or in that of the others.
+/// Measures our server with a number of clients.
 fn ours(root: &Path, clients: usize) -> Result<Value, TaskError> {
     let mut command = Command::new(target(root).join("release/foveate"));
     let clients = clients.to_string();
-    command.args([
-        "load",
-        "--direct-datagrams",
-        "--game",
-        "crowd",
-        "--clients",
-        &clients,
-        "--seconds",
-        SECONDS,
-    ]);
+    command.args(["load", "--game", "crowd", "--clients", &clients, "--seconds", SECONDS]);
     let load = output(&mut command)?;
     let figure = |name: &str| load[name].as_f64().unwrap_or(f64::NAN);
     Ok(json!({
@@ -220,7 +220,7 @@ fn table(rows: &[Value]) -> String {
     head.to_owned() + &rows.iter().map(line).collect::<String>()
 }
 
-/// What was compared, with the versions of the lock file.
+/// The compared libraries, with their versions from the lock file.
 fn versions(lock: &Path) -> Result<String, TaskError> {
     let read = |source| TaskError::Read { path: lock.to_owned(), source };
     let text = fs::read_to_string(lock).map_err(read)?;
@@ -232,13 +232,17 @@ fn versions(lock: &Path) -> Result<String, TaskError> {
         let package = packages?.iter().find(has_name)?;
         package.get("version").and_then(toml::Value::as_str).map(String::from)
     };
-    let renet = version("renet2").unwrap_or_default();
+    let of = |name: &str| version(name).unwrap_or_default();
+    let (renet2, replicon, backend) =
+        (of("renet2"), of("bevy_replicon"), of("bevy_replicon_renet"));
     Ok(format!(
-        "`foveate`: this version, direct datagrams. `handwritten`: renet2 {renet}. `raw`: no library."
+        "`foveate`: this version, direct datagrams. `handwritten`: renet2 {renet2}. `replicon`: bevy_replicon \
+         {replicon} on bevy_replicon_renet {backend}; its bytes are those that it reports itself, without netcode's \
+         headers. `raw`: no library."
     ))
 }
 
-/// The page with another section between its marks.
+/// The page with the section between its marks replaced.
 fn with_section(page: &str, section: &str) -> Option<String> {
     let begin = page.find(MARKS[0])? + MARKS[0].len();
     let end = begin + page[begin..].find(MARKS[1])?;
@@ -250,14 +254,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_read_and_unknown_libraries_refused() {
+    fn options_are_read_and_unknown_libraries_rejected() {
         let words = ["--clients", "10,20", "--rounds", "5", "--only", "raw", "--json", "x.json"];
         let options = parse(&words).expect("they are right");
-        assert_eq!((options.clients, options.rounds, options.write), (vec![10, 20], 5, false));
+        assert_eq!(options.clients, [10, 20]);
+        assert_eq!((options.rounds, options.write), (5, false));
+        assert!(options.plays("raw", 5_000) && !options.plays("replicon", 10));
         assert_eq!((options.only, options.json), (vec!["raw".to_owned()], Some("x.json".into())));
         for wrong in [&["--only", "nothing"][..], &["--rounds", "0"], &["--clients"], &["--fast"]] {
             assert!(parse(wrong).is_none(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_library_is_left_out_where_it_cannot_keep_up() {
+        let options = parse(&[]).expect("nothing is a must");
+        assert!(options.plays("replicon", 500) && !options.plays("replicon", 1_000));
+        assert!(options.plays("foveate", 1_000));
     }
 
     #[test]
@@ -269,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_stands_between_the_marks_is_replaced() {
+    fn only_the_text_between_the_marks_is_replaced() {
         let page = format!("a\n{}old\n{}b\n", MARKS[0], MARKS[1]);
         let new = with_section(&page, "new\n").expect("it has marks");
         assert_eq!(new, format!("a\n{}new\n{}b\n", MARKS[0], MARKS[1]));

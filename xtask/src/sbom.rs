@@ -1,8 +1,8 @@
-//! `cargo xtask sbom`: what the program is made of, as a CycloneDX document.
+//! `cargo xtask sbom`: the components of the program, as a CycloneDX document.
 //!
-//! Made from `cargo metadata` and `Cargo.lock`, both of which the build itself goes by: normal and build dependencies
-//! that the features of the shipped program ask for, on every platform. Tests' own dependencies are not in it. Neither
-//! a time nor a random number is: the same lock file gives the same bytes.
+//! Made from `cargo metadata` and `Cargo.lock`, which the build uses, too: normal and build dependencies that the
+//! features of the shipped program need, on every platform, without those of tests. It has no time and no random
+//! number, so the same lock file gives the same bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -93,7 +93,7 @@ fn bill(metadata: &Value, checksums: &BTreeMap<(String, String), String>) -> Opt
             "version": version,
         });
         if let Some(license) = it["license"].as_str() {
-            // Old manifests part alternatives with a slash.
+            // Old manifests separate alternatives by a slash.
             component["licenses"] = json!([{ "expression": license.replace('/', " OR ") }]);
         }
         if let Some(sum) = checksums.get(&(name.to_owned(), version.to_owned())) {

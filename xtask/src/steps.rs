@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the list of steps and the loop that walks it.
+//! `cargo xtask test`: the list of steps, and the loop that runs them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,12 +7,11 @@ use std::time::Instant;
 use crate::error::TaskError;
 use crate::{lab, process, supply, tidy, web};
 
-/// Every step, in the order in which it runs: cheap and telling first. A new check is one line
-/// here.
+/// Every step, in the order in which they run: cheap and informative ones first. To add a check, add one line here.
 pub const STEPS: &[Step] = &[
     Step::command("fmt", "cargo fmt --all --check"),
     Step::call("tidy", "the house style", |root| tidy::run(root).map(done)),
-    // Before anything is compiled: the program carries the page, and would be built a second time with it.
+    // Before anything is compiled, since the program embeds the page and would otherwise be built a second time.
     Step::call("page", "the build of the page, unless it is up to date", |root| {
         web::build_if_stale(root).map(done)
     }),
@@ -21,8 +20,8 @@ pub const STEPS: &[Step] = &[
         "cargo clippy --workspace --all-targets --features foveate/storage,foveate/web -- -D warnings",
     ),
     Step::call("tests", "unit, integration and documentation tests", tests),
-    // The only step that builds the feature, which takes minutes; without the peers' libraries, or they would be built a
-    // second time. The tests say so where there is no nats-server.
+    // The only step that builds this feature, which takes minutes. It leaves out the peers' libraries, which would
+    // otherwise be built a second time. Without nats-server the tests print a message.
     Step::command(
         "nats",
         "cargo test -p foveate-io -p foveate-cli --no-default-features --features foveate-cli/nats --test nats",
@@ -31,12 +30,11 @@ pub const STEPS: &[Step] = &[
     Step::call("browser", "the page in Chromium against the program", web::browse),
     Step::call("lab", "every lab command, short, with its result checked", lab::run),
     Step::command("doc", "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps"),
-    // The program joins crates that are not published (`sources`), so it is not published either.
-    // Makes every package that would be published, without asking a registry about our own:
-    // packages of the workspace find each other in an overlay that cargo makes for the occasion,
-    // and `--no-verify` leaves out compiling them a second time. It still catches a path dependency
-    // without a version and a named readme or licence file that is not there. A dirty tree is the
-    // usual state before a commit.
+    // The program depends on crates that are not published (`sources`), so it is not published either. Makes every
+    // package that would be published, without asking a registry about our own: packages of the workspace find each
+    // other in a temporary overlay of cargo, and `--no-verify` skips compiling them again. It still catches a path
+    // dependency without a version, and a missing readme or licence file. A dirty tree is the usual state before a
+    // commit.
     Step::command(
         "package",
         "cargo package --workspace --exclude xtask --exclude foveate-cli --exclude foveate-gvo --exclude foveate-silac --no-verify --allow-dirty --quiet",
@@ -44,23 +42,23 @@ pub const STEPS: &[Step] = &[
     Step::call("deny", "licences, bans and sources of the dependencies", supply::run),
 ];
 
-/// Every crate, and the features of the façade that no other crate asks for.
+/// Every crate, and the features of the façade that no other crate enables.
 const WHOLE: &[&str] = &["--workspace", "--features", "foveate/storage,foveate/web"];
 
 /// How a step ended, if it did not fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It ran and found nothing.
+    /// It ran without findings.
     Passed,
-    /// It could not run here, for the reason given; that is no failure.
+    /// It could not run here, for the given reason; that is not a failure.
     Skipped(String),
 }
 
 /// One check of `cargo xtask test`.
 pub struct Step {
-    /// What a person types to run it alone.
+    /// The argument that runs it alone.
     pub name: &'static str,
-    /// For the heading: the command itself where there is just one.
+    /// For the heading: the command itself, if there is only one.
     about: &'static str,
     action: Action,
 }
@@ -71,13 +69,13 @@ enum Action {
 }
 
 impl Step {
-    /// A step that is one command, as typed in the workspace's root: variables, program, arguments,
-    /// parted by spaces. There is no shell, hence no quoting.
+    /// A step that is one command, as typed in the workspace's root: variables, program and arguments, separated by
+    /// spaces. There is no shell, so there is no quoting.
     const fn command(name: &'static str, line: &'static str) -> Self {
         Self { name, about: line, action: Action::Command }
     }
 
-    /// A step that is more than one command, given the workspace's root.
+    /// A step with several commands, which is given the workspace's root.
     const fn call(
         name: &'static str,
         about: &'static str,
@@ -94,7 +92,7 @@ impl Step {
     }
 }
 
-/// Names the steps, one a line.
+/// Prints the steps' names, one per line.
 pub fn list() {
     for step in STEPS {
         println!("{:8} {}", step.name, step.about);
@@ -106,7 +104,7 @@ pub fn run(root: &Path, names: &[&str]) -> Result<(), TaskError> {
     walk(root, &choose(STEPS, names)?)
 }
 
-/// The named steps in the order of `steps`, or all where no name is given.
+/// The named steps in the order of `steps`, or all of them without names.
 fn choose<'a>(steps: &'a [Step], names: &[&str]) -> Result<Vec<&'a Step>, TaskError> {
     let stranger = names.iter().find(|name| steps.iter().all(|step| step.name != **name));
     if let Some(name) = stranger {
@@ -146,8 +144,8 @@ fn walk(root: &Path, steps: &[&Step]) -> Result<(), TaskError> {
     Ok(())
 }
 
-/// Nextest where it is installed, because it runs the tests of all crates at once; it knows no
-/// documentation tests, so that these come from cargo. Otherwise cargo runs both.
+/// Uses nextest if it is installed, because it runs the tests of all crates at once; it does not run documentation
+/// tests, so cargo runs those. Otherwise cargo runs both.
 fn tests(root: &Path) -> Result<Outcome, TaskError> {
     if process::succeeds(&mut process::cargo(root, &["nextest", "--version"])) {
         say_and_check(&mut process::cargo(root, &[&["nextest", "run"], WHOLE].concat()))?;
@@ -158,8 +156,8 @@ fn tests(root: &Path) -> Result<Outcome, TaskError> {
     Ok(Outcome::Passed)
 }
 
-/// A program as the tests have it, up to date; its path is below `target/debug`. It is not the one that ships, which
-/// takes as long to build as everything else; and asking for it alone would build half of what it stands on once more,
+/// Builds a program as the tests need it, and returns its path, given below `target/debug`. It is not the build that
+/// ships, which takes as long as everything else; and building it alone would build half of its dependencies again,
 /// with other features.
 pub fn program(root: &Path, path: &str) -> Result<PathBuf, TaskError> {
     let build = [&["test", "--no-run", "--quiet"], WHOLE].concat();

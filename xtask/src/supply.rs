@@ -1,4 +1,4 @@
-//! The supply step: `cargo deny` over the dependencies, by the rules of `deny.toml`.
+//! The supply step: `cargo deny` over the dependencies, with the rules of `deny.toml`.
 
 use std::path::Path;
 
@@ -6,19 +6,18 @@ use crate::error::TaskError;
 use crate::process;
 use crate::steps::{Outcome, say_and_check};
 
-/// What is checked without a network.
+/// Checks without a network.
 const CHECKS: &str = "cargo deny --workspace check bans licenses sources";
-/// Needs a database that is fetched anew, hence only on request.
+/// Needs a database that is downloaded, so it runs only on request.
 const ADVISORIES: &str = "cargo deny --workspace check advisories";
-/// Set to `1`, this variable asks for [`ADVISORIES`].
+/// The variable that requests [`ADVISORIES`] when set to `1`.
 const REQUEST: &str = "FOVEATE_ADVISORIES";
 
-/// Building the tool with optimisation takes far longer than it would ever save on a graph of our
-/// size.
+/// Building the tool with optimisation takes far longer than it saves on a graph of our size.
 const INSTALL: &str = "CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
      CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 cargo install cargo-deny --locked";
 
-/// Checks the dependencies; skips, with the reason, where the tool is neither there nor to be had.
+/// Checks the dependencies. Skipped, with the reason, if the tool is missing and cannot be installed.
 pub fn run(root: &Path) -> Result<Outcome, TaskError> {
     if !installed(root) {
         println!("cargo deny is missing; installing it once");

@@ -1,9 +1,8 @@
 //! `cargo xtask tidy`: the house style as a test.
 //!
-//! A [`Tree`] is read once; each check is a function from the tree to findings and looks at nothing
-//! else, so that its tests hand it a tree made of string literals. Checks judge text by simple
-//! means (lines, words, braces): they are meant to be right about our own code, not about every
-//! file that a compiler would take.
+//! A [`Tree`] is read once. Each check is a function from the tree to findings and reads nothing else, so that its
+//! tests use a tree made of string literals. Checks judge text by simple means (lines, words, braces): they must be
+//! right about our own code, not about every file that a compiler accepts.
 
 mod book;
 mod crates;
@@ -22,9 +21,10 @@ use std::path::Path;
 use crate::error::TaskError;
 use tree::Tree;
 
-/// All checks; a new one is one line here.
+/// All checks; to add one, add a line here.
 const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     markdown::named_paths_exist,
+    markdown::named_tests_exist,
     book::readme_is_short,
     book::chapters_are_listed,
     size::files_are_short,
@@ -32,6 +32,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     names::public_types_have_one_name,
     words::nothing_is_left_undone,
     words::nothing_names_a_machine,
+    words::comments_are_plain,
     crates::crates_introduce_themselves,
     crates::dependencies_are_explained,
     deploy::deployment_is_sound,
@@ -39,7 +40,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     records::decisions_are_in_order,
 ];
 
-/// One departure from the style: where, what, and what to do about it.
+/// A violation of the style: where, what, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     file: String,
@@ -60,7 +61,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checks the tree below `root` and prints each finding on a line of its own.
+/// Checks the tree below `root`, and prints one line per finding.
 pub fn run(root: &Path) -> Result<(), TaskError> {
     let tree = Tree::read(root)?;
     let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();

@@ -1,8 +1,7 @@
-//! `cargo xtask vectors`: writes the golden vectors anew.
+//! `cargo xtask vectors`: rewrites the golden vectors.
 //!
-//! They are made by the test that holds the code against them, so that there is one source of both;
-//! here it only gets leave to write. New vectors for old states are a change of the wire: look at the
-//! difference before it is committed.
+//! The test that compares the code with them also writes them, so that both have one source; this only lets it write.
+//! New vectors for old states are a change of the wire: check the difference before it is committed.
 
 use std::path::Path;
 
@@ -10,14 +9,14 @@ use crate::error::TaskError;
 use crate::process;
 use crate::steps::say_and_check;
 
-/// The tests that compare, told to write instead: the wire's, the direct path's, and the arena's for mirrors of its rules.
+/// The comparing tests, told to write instead: the wire's, the direct path's, and the arena's for mirrors of its rules.
 const WRITE: [&str; 3] = [
     "FOVEATE_BLESS=1 cargo test --quiet --package foveate-wire --lib golden_vectors_still_hold",
     "FOVEATE_BLESS=1 cargo test --quiet --package foveate-io --lib direct_vectors_still_hold",
     "FOVEATE_BLESS=1 cargo test --quiet --package foveate-arena --test mirror arena_vectors_still_hold",
 ];
 
-/// Writes the vectors, then lets the second reader check them where there is a Python to run it.
+/// Writes the vectors, then lets the second reader check them if Python is available.
 pub fn run(root: &Path) -> Result<(), TaskError> {
     for command in WRITE {
         say_and_check(&mut process::parse(root, command))?;
@@ -34,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writing_runs_the_very_test_that_compares() {
+    fn writing_runs_the_test_that_compares() {
         for line in WRITE {
             let command = process::parse(Path::new("."), line);
             assert!(process::show(&command).ends_with("_vectors_still_hold"));

@@ -1,4 +1,4 @@
-//! The page: what npm builds and tests, and the browser that the last tests need.
+//! The page: building and testing it with npm, and the browser for the last tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,13 +8,13 @@ use crate::error::TaskError;
 use crate::process;
 use crate::steps::{Outcome, program, say_and_check};
 
-/// Names under which systems have Chromium.
+/// Names of the Chromium program on various systems.
 const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
-/// What Debian calls it.
+/// The command that installs it on Debian.
 const INSTALL: &str =
     "DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium";
 
-/// Brings in what the page is made of, as the lock file has it, unless that is there already.
+/// Installs the page's packages from the lock file, unless they are installed already.
 pub fn install(root: &Path) -> Result<(), TaskError> {
     let written = |path: &str| std::fs::metadata(root.join(path)).and_then(|it| it.modified()).ok();
     // npm writes this file last.
@@ -25,14 +25,13 @@ pub fn install(root: &Path) -> Result<(), TaskError> {
     say_and_check(&mut npm(root, &["ci", "--no-audit", "--no-fund"]))
 }
 
-/// Builds the page, which the program then carries.
+/// Builds the page, which the program then embeds.
 pub fn build(root: &Path) -> Result<(), TaskError> {
     install(root)?;
     say_and_check(&mut npm(root, &["run", "build"]))
 }
 
-/// Builds the page unless it is newer than all that it is made of: a new one makes the program be built
-/// anew, too.
+/// Builds the page unless it is newer than all its sources: a new page causes the program to be rebuilt, too.
 pub fn build_if_stale(root: &Path) -> Result<(), TaskError> {
     let built =
         std::fs::metadata(root.join("web/app/dist/index.html")).and_then(|it| it.modified());
@@ -44,7 +43,7 @@ pub fn build_if_stale(root: &Path) -> Result<(), TaskError> {
     }
 }
 
-/// When a file, or the last of a folder's, was written; what is built from them does not count.
+/// When a file, or the newest file in a folder, was written, without build output.
 fn last_change(path: &Path) -> Option<SystemTime> {
     let made = ["dist", "node_modules", "test"];
     if path.file_name().is_some_and(|name| made.iter().any(|made| name == *made)) {
@@ -57,7 +56,7 @@ fn last_change(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|it| it.modified()).ok()
 }
 
-/// Types and tests of everything under `web/`.
+/// Checks types and runs tests of everything under `web/`.
 pub fn check(root: &Path) -> Result<Outcome, TaskError> {
     build_if_stale(root)?;
     say_and_check(&mut npm(root, &["run", "check"]))?;
@@ -68,8 +67,7 @@ pub fn check(root: &Path) -> Result<Outcome, TaskError> {
     Ok(Outcome::Passed)
 }
 
-/// The page in a real browser against the real program; skipped, with the reason, where no browser is
-/// to be had.
+/// Tests the page in a real browser with the real program; skipped, with the reason, if no browser is available.
 pub fn browse(root: &Path) -> Result<Outcome, TaskError> {
     let Some(browser) = browser().or_else(|| fetch_browser(root)) else {
         return Ok(Outcome::Skipped(

@@ -1,4 +1,4 @@
-//! Whom a bot shoots at, with what, and how well it aims.
+//! A bot's choice of enemy and weapon, and its accuracy.
 
 use super::direction;
 use super::skill::Talent;
@@ -11,56 +11,57 @@ use fastrand::Rng;
 use foveate_node::game::World;
 use foveate_wire::ObjectId;
 
-/// Ticks between two looks around, and between two looks whether the enemy is still in sight.
+/// Ticks between two searches for enemies.
 const LOOK_TICKS: u32 = 8;
+/// Ticks between two checks that the enemy is still in sight.
 const SIGHT_TICKS: u32 = 4;
-/// Ticks for which a hand is as unsteady as it is.
+/// Ticks after which the error of the aim changes.
 const STEADY_TICKS: u32 = 7;
-/// Enemies that are looked at, the nearest first.
+/// How many enemies are checked, the nearest first.
 const CANDIDATES: usize = 3;
-/// The share of its weapon's reach within which a bot opens fire.
+/// The share of its weapon's range within which a bot opens fire.
 const OPENS: f64 = 0.9;
-/// A unit is no more worth a shot than an avatar that is so many times as far.
+/// A unit is worth a shot like an avatar this many times as far away.
 const UNITS: f64 = 3.0;
-/// Up to the first distance a scatter is best, from the second on a lance; once it has one of them,
-/// a bot keeps it for so much more.
+/// A scatter is best up to the first distance, a lance from the second on.
 const BEST: (f64, f64) = (9.0, 26.0);
+/// A bot keeps either of them for this much longer.
 const KEEPS: f64 = 4.0;
-/// The time in which a hand becomes as steady as it gets, in milliseconds, and what is left of the
-/// error then, in thousandths.
+/// The time in which the aim settles, in milliseconds.
 const SETTLE_MS: u32 = 1_500;
+/// The share of the error that is left then, in thousandths.
 const SETTLED: u32 = 450;
 
 #[derive(Default, Debug)]
 pub(super) struct Aim {
     enemy: Option<ObjectId>,
     in_sight: bool,
-    /// From when on it has aimed at this enemy.
+    /// The age at which it began to aim at this enemy.
     since: u32,
-    /// How far off it aims at present, in thousandths of its error.
+    /// The current error of the aim, in thousandths of the largest.
     off: i32,
-    /// Where the enemy was in the last tick, and how it moves. Bots see no more than players: only
-    /// places are told.
+    /// The enemy's place in the last tick.
     last: Option<Point>,
+    /// The enemy's movement, estimated from its places, because bots are sent no more than players.
     moves: Vector,
 }
 
 /// An enemy that the bot aims at.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Foe {
-    /// Where it is, and how far away.
+    /// The enemy's place and distance.
     pub at: Point,
     pub distance: f64,
-    /// Where the bot means to aim.
+    /// The direction of the aim.
     pub direction: Yaw,
-    /// Whether it sees it.
+    /// Whether the bot sees the enemy.
     pub in_sight: bool,
-    /// Whether its finger is on the trigger.
+    /// Whether the bot is ready to fire.
     fires: bool,
 }
 
 impl Foe {
-    /// Whether a shot in this direction hits, as the bot believes.
+    /// Whether the bot expects a shot in this direction to hit.
     pub fn is_in_sights(&self, weapon: Weapon, yaw: Yaw) -> bool {
         let make = weapon.make();
         let wide = TARGET_RADIUS / self.distance * 0.7 + make.spread;
@@ -120,7 +121,8 @@ impl Aim {
         Some(Foe { at, distance, direction: wanted, in_sight, fires })
     }
 
-    /// How far off it may be: who runs is harder to hit, and a hand becomes steady by and by.
+    /// The largest error of the aim: running targets are harder to hit, and the aim settles over
+    /// time.
     fn error(&self, arena: &Arena, talent: Talent, age: u32) -> i32 {
         let hz = f64::from(arena.setup().rate.hz());
         let speed = self.moves.dot(self.moves).sqrt() * hz / 10.0;
@@ -131,7 +133,7 @@ impl Aim {
         talent.error * running / 1_000 * steady / 1_000
     }
 
-    /// The nearest enemy in sight; the present one, if it is hardly farther.
+    /// The nearest enemy in sight; the current one, if it is hardly farther.
     fn look(&self, arena: &Arena, world: &World<'_>, me: &Avatar, radius: f64) -> Option<ObjectId> {
         let here = me.point();
         let mut near = [(f64::INFINITY, ObjectId(0), here); CANDIDATES];
@@ -150,7 +152,7 @@ impl Aim {
     }
 }
 
-/// Where an object is, if it is an enemy to shoot at: an avatar, or a unit that stands.
+/// The place of an object if it is a target: an enemy's avatar, or an enemy's unit that stands.
 fn target(world: &World<'_>, me: &Avatar, id: ObjectId) -> Option<Point> {
     match id.kind() {
         AVATAR => {

@@ -1,10 +1,9 @@
-//! Bots that play: they take bases, find items, send units, and shoot at whom they see.
+//! Bots that play: they take bases, find items, send units, and shoot at enemies in sight.
 //!
 //! A [`Fighter`] decides from a [`World`] alone, which may be a client's replicas: it knows what a
-//! player would know, and is as wrong as they would be. Of its own it has a plan, an aim and its
-//! random numbers. All that costs time is done rarely, and by different bots in different ticks:
-//! plans every few seconds, looking around a few times a second. What is left for each tick is
-//! steering and aiming.
+//! player would know, with the same errors. Its own state is a plan, an aim and its random numbers.
+//! Expensive work is done rarely, and by different bots in different ticks: plans every few
+//! seconds, searches for enemies a few times a second. Each tick only steers and aims.
 
 mod aim;
 mod plan;
@@ -24,27 +23,30 @@ pub use skill::Skill;
 use skill::{Talent, Temper};
 use std::sync::Arc;
 
-/// The time between two orders to a unit, in milliseconds: the least, and what may be added.
+/// The time between two orders to a unit, in milliseconds: the least, and the most that is added.
 const ORDER_MS: (u32, u32) = (10_000, 20_000);
-/// For how long a fighter follows its way or dodges, in milliseconds: the least, and more.
+/// How long a fighter follows its way or dodges, in milliseconds: the least, and the most that is
+/// added.
 const DODGE_MS: (u32, u32) = (400, 900);
-/// Slower than this, in units per tick, is standing; so many ticks of it while it wants to move is
-/// being stuck.
+/// A bot slower than this, in units per tick, stands still.
 const STANDING: f32 = 0.05;
+/// A bot that stands still for this many ticks although it wants to move is stuck.
 const STUCK_TICKS: u32 = 8;
 
-/// For how long it goes anywhere to get away from there, in milliseconds: the least, and more.
+/// How long a stuck bot moves in a random direction, in milliseconds: the least, and the most that
+/// is added.
 const ESCAPE_MS: (u32, u32) = (300, 500);
-/// A bot whose weapon is not ready for longer than this hides, if it knows how; in milliseconds.
+/// A bot whose weapon is not ready for longer than this hides, if its skill includes that; in
+/// milliseconds.
 const HIDE_MS: u32 = 400;
-/// The time between two thoughts about the weapon, in milliseconds.
+/// The time between two choices of a weapon, in milliseconds.
 const JUDGE_MS: u32 = 500;
-/// Who has this much health is well.
+/// A bot with this much health is well.
 const WELL: u8 = 70;
-/// How far to the side it looks for cover, in units.
+/// How far to the side it searches for cover, in units.
 const ASIDE: f64 = 4.0;
-/// Distances to an enemy, in units: with a scatter it comes nearer than the first; who hunts, nearer
-/// than the second; with a lance it keeps away by the third.
+/// Distances to an enemy, in units: with a scatter it comes nearer than the first; a hunter comes
+/// nearer than the second; with a lance it stays beyond the third.
 const DISTANCES: (f64, f64, f64) = (5.0, 16.0, 18.0);
 
 /// A bot of the arena.
@@ -56,23 +58,23 @@ pub struct Fighter {
     temper: Temper,
     plan: Plan,
     aim: Aim,
-    /// Where it looks: finer than what is replicated.
+    /// Its direction, finer than the replicated one.
     yaw: Yaw,
     /// When it last decided whether to dodge, how, and until when.
     dodge: Dodge,
-    /// What it wants to have in its hands.
+    /// The weapon that it wants to hold.
     weapon: Weapon,
-    /// When it thinks of another weapon next.
+    /// When it next chooses a weapon.
     judges: u32,
-    /// Whether it left a fight since it was last well.
+    /// Whether it has left a fight since it was last well.
     fled: bool,
     /// Ticks in which it wanted to move and did not.
     stuck: u32,
-    /// The way out of where it was stuck, and until when it goes there.
+    /// The direction of the escape from where it was stuck, and until when.
     escape: (Yaw, u32),
-    /// When it orders its unit next.
+    /// When it next orders its unit.
     order: u32,
-    /// Ticks that it has thought for; tells when what is due.
+    /// Ticks since its creation, which schedule everything else.
     age: u32,
 }
 
@@ -84,7 +86,7 @@ struct Dodge {
 }
 
 impl Fighter {
-    /// The bot with this number of a seed.
+    /// The bot with this number under a seed.
     pub fn new(arena: Arc<Arena>, skill: Skill, seed: u64, index: u64) -> Fighter {
         let mut mixer = Rng::with_seed(seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut rng = Rng::with_seed(mixer.u64(..));
@@ -112,13 +114,13 @@ impl Fighter {
         self.arena.ticks(least + self.rng.u32(0..=more))
     }
 
-    /// Which way to go: along the plan, or about the enemy.
+    /// The direction to walk: along the plan, or around the enemy.
     fn heading(&mut self, me: &Avatar, foe: Option<Foe>, waits: u32) -> Option<Yaw> {
         if self.age < self.escape.1 {
             return Some(self.escape.0);
         }
         let along = self.plan.next(me.point()).map(|to| direction(me.point(), to));
-        // On the run it looks back, and that is all.
+        // A retreating bot only looks back.
         let runs = along.is_some() && self.plan.is_retreat();
         let Some(foe) = foe.filter(|foe| foe.in_sight && !runs) else { return along };
         if self.age >= self.dodge.until {
@@ -137,7 +139,7 @@ impl Fighter {
         Some(direction(me.point(), foe.at).turned(self.dodge.side * turn))
     }
 
-    /// Where to dodge: behind a wall, if there is time for it; else as it happens.
+    /// The side to dodge to: behind a wall if there is time, else a random one.
     fn side(&mut self, me: &Avatar, foe: &Foe, waits: u32) -> i32 {
         if self.talent.hides && waits > self.arena.ticks(HIDE_MS) {
             let (here, towards) = (me.point(), foe.at - me.point());
@@ -158,7 +160,7 @@ impl Fighter {
         sides[self.rng.usize(0..4)]
     }
 
-    /// Takes the weapon for the distance, as often as it thinks of it; and leaves when it is hurt.
+    /// Chooses the weapon for the distance when it is time to; leaves the fight when hurt.
     fn judge(&mut self, world: &World<'_>, me: &Avatar, foe: Option<Foe>) {
         self.fled &= me.health < WELL;
         let Some(foe) = foe else { return };
@@ -176,7 +178,8 @@ impl Fighter {
         }
     }
 
-    /// Whether it pushes and does not move: a wall that the plan knows nothing of, or a corner.
+    /// Notices when the bot wants to move and does not: at a wall that the plan ignores, or a
+    /// corner.
     fn notice_walls(&mut self, me: &Avatar, wants: bool) {
         let stands = me.vx.abs() < STANDING && me.vy.abs() < STANDING;
         self.stuck = if wants && stands { self.stuck + 1 } else { 0 };
@@ -190,7 +193,7 @@ impl Fighter {
     fn turned_towards(&mut self, wanted: Yaw) -> Yaw {
         let fastest = self.talent.turn / self.arena.setup().rate.hz() as i32;
         let turn = self.yaw.turn_to(wanted);
-        // Half of what is left in a tick: swift, without a jerk at the end.
+        // Half of the rest in each tick: fast, without a jerk at the end.
         let turn = if turn.abs() < 256 { turn } else { turn / 2 };
         self.yaw = self.yaw.turned(turn.clamp(-fastest, fastest));
         self.yaw
@@ -203,7 +206,7 @@ impl Fighter {
         self.order = self.age + self.span(ORDER_MS);
         let unit = Arena::unit(me.origin(), self.rng.u32(0..self.arena.setup().units));
         let order = match self.plan.goal() {
-            // Who hunts likes company, now and then.
+            // Hunters like company now and then.
             _ if self.temper == Temper::Hunts && self.rng.usize(0..3) == 0 => Action::Follow,
             Some(goal) => Action::Order { target: self.arena.node_near(goal).0 as u16 },
             None => return,

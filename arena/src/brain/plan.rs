@@ -1,4 +1,4 @@
-//! Where a bot wants to go, and how it gets there.
+//! A bot's goal and its way there.
 
 use crate::game::kinds::{Avatar, Item, TAKEN, TeamBase, point};
 use crate::game::{Action, Arena, base, item};
@@ -7,35 +7,35 @@ use fastrand::Rng;
 use foveate_node::game::World;
 use foveate_wire::ObjectId;
 
-/// For how long a plan is kept, in milliseconds: the least, and what may be added.
+/// How long a plan is kept, in milliseconds: the least, and the most that is added.
 const KEPT_MS: (u32, u32) = (5_000, 6_000);
-/// For how long a bot goes in one direction at a base, in milliseconds.
+/// How long a bot moves in one direction at a base, in milliseconds.
 const MILL_MS: (u32, u32) = (300, 900);
-/// A corner counts as passed at this distance; from the other one it may be cut.
+/// A corner is passed at the first distance; from the second it may be cut.
 const PASS: f64 = 1.5;
 const CUT: f64 = 7.0;
-/// Ticks between two looks whether a corner can be cut, and how the goal does.
+/// Ticks between two checks of the goal and of corners that can be cut.
 const LOOK_TICKS: u32 = 4;
-/// What makes a base less attractive, in units of way: that it is ours already, and chance, so that
-/// not all go to the same one.
+/// How much less attractive a base is that is ours already, in units of way.
 const OURS: f64 = 120.0;
+/// The most that is added at random, in units of way, so that not all bots go to the same base.
 const WHIM: f64 = 40.0;
-/// For how long a bot stays out of a fight, in milliseconds: the least, and what may be added.
+/// How long a bot stays out of a fight, in milliseconds: the least, and the most that is added.
 const RETREAT_MS: (u32, u32) = (2_500, 3_000);
-/// Bases farther away than this are no shelter.
+/// A base farther away than this is no shelter.
 const HEAL_DETOUR: f64 = 45.0;
-/// Items farther away than this are left alone.
+/// Items farther away than this are ignored.
 const ITEM_DETOUR: f64 = 35.0;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Goal {
     Base(ObjectId),
-    /// A base that is ours already, to keep it so.
+    /// A base that is ours already, to defend it.
     Guard(ObjectId),
     Item(ObjectId),
-    /// A base of ours, to get well.
+    /// A base of ours, to heal.
     Heal(ObjectId),
-    /// Behind something.
+    /// A place out of sight.
     Hide,
     Anywhere,
 }
@@ -44,30 +44,30 @@ enum Goal {
 pub(super) struct Plan {
     goal: Option<(Goal, Point)>,
     corners: Vec<Point>,
-    /// The corner that it heads for; past the last one, it is there.
+    /// The next corner; after the last one, the bot has arrived.
     leg: usize,
     until: u32,
-    /// At the goal: where to go next, and until when.
+    /// At the goal: where to move next, and until when.
     mill: Option<(Point, u32)>,
 }
 
 impl Plan {
-    /// Drops the plan; the next tick makes another.
+    /// Drops the plan; the next tick makes a new one.
     pub fn give_up(&mut self) {
         (self.goal, self.mill) = (None, None);
     }
 
-    /// Whether it leads out of a fight.
+    /// Whether the plan leads out of a fight.
     pub fn is_retreat(&self) -> bool {
         matches!(self.goal, Some((Goal::Heal(_) | Goal::Hide, _)))
     }
 
-    /// Where it all leads.
+    /// The final goal.
     pub fn goal(&self) -> Option<Point> {
         self.goal.map(|(_, at)| at)
     }
 
-    /// Where to walk now; nowhere, when so near that it would only tremble.
+    /// Where to walk now; `None` if so near that the bot would only tremble.
     pub fn next(&self, here: Point) -> Option<Point> {
         let next = match self.corners.get(self.leg) {
             Some(corner) => *corner,
@@ -105,10 +105,10 @@ impl Plan {
         }
     }
 
-    /// Whether there is nothing more to do here: a base is ours, an item somebody's.
+    /// Whether nothing is left to do here: the base is ours, or the item is taken.
     fn is_done(&mut self, world: &World<'_>, me: &Avatar) -> bool {
         let Some((goal, at)) = &mut self.goal else { return true };
-        // Bases and items stay where they were seen.
+        // Bases and items stay where they were last seen.
         let world = world.with_frozen();
         match *goal {
             Goal::Base(id) => match world.get::<TeamBase>(id) {
@@ -132,7 +132,7 @@ impl Plan {
         }
     }
 
-    /// The most attractive goal, by the way to it.
+    /// The most attractive goal, considering the way to it.
     fn choose(
         &mut self,
         arena: &Arena,
@@ -171,7 +171,7 @@ impl Plan {
         self.set_out(arena, here, (goal, at));
     }
 
-    /// Leaves a fight: to a base of ours, if one is near; or to where the enemy does not see it.
+    /// Leaves a fight: to a base of ours if one is near, or to a place that the enemy does not see.
     pub fn retreat(
         &mut self,
         arena: &Arena,
@@ -223,7 +223,7 @@ impl Plan {
         }
     }
 
-    /// At the goal, on the move: who stands still is shot.
+    /// Stays at the goal but keeps moving, because a still target is shot.
     fn stay(&mut self, arena: &Arena, here: Point, (rng, age): (&mut Rng, u32)) {
         if self.mill.is_some_and(|(_, until)| age < until) {
             return;

@@ -1,43 +1,42 @@
-//! How well a bot plays, and what it likes.
+//! A bot's skill and preferences.
 
 use fastrand::Rng;
 
 /// How well a bot plays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Skill {
-    /// Slow to see, slow to turn, wide of the mark; keeps the weapon that it happens to have, and
-    /// fights to the end.
+    /// Slow to see and to turn, inaccurate; keeps any weapon that it has, and fights to the end.
     Novice,
     /// In between.
     Regular,
-    /// Quick, and mostly on target; has the right weapon at hand, and knows when to hide.
+    /// Fast, and usually on target; chooses the right weapon, and knows when to hide.
     Expert,
 }
 
 /// A skill in numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Talent {
-    /// How far off it aims at most, in [`Yaw`](crate::Yaw) steps.
+    /// The largest error of its aim, in [`Yaw`](crate::Yaw) steps.
     pub error: i32,
-    /// From seeing an enemy to the first shot, in milliseconds.
+    /// Time from seeing an enemy to the first shot, in milliseconds.
     pub reaction_ms: u32,
     /// The fastest turn, in [`Yaw`](crate::Yaw) steps per second.
     pub turn: i32,
-    /// How much of the way that an enemy makes meanwhile it allows for, in thousandths.
+    /// How far it aims ahead of a moving enemy, in thousandths of the exact lead.
     pub lead: i32,
     /// How far it looks for enemies, in units.
     pub sees: f64,
-    /// Of ten times that another weapon would be better, it changes in so many.
+    /// How many of ten better weapons it changes to.
     pub picks: u32,
-    /// At this health it leaves a fight.
+    /// It leaves a fight at this health.
     pub retreats: u8,
     /// Whether it hides while its weapon is not ready.
     pub hides: bool,
 }
 
 impl Skill {
-    /// Skills in turn: one expert and one novice for every two in between. Two of a kind follow each
-    /// other, for players who come in turn are put into different teams.
+    /// Skills in turn: one expert and one novice for every two regulars. Equal skills follow each
+    /// other, because players that join in turn are put into different teams.
     pub fn mixed(index: usize) -> Skill {
         [Skill::Regular, Skill::Expert, Skill::Regular, Skill::Novice][index / 2 % 4]
     }
@@ -78,17 +77,17 @@ impl Skill {
     }
 }
 
-/// What a bot likes better.
+/// A bot's preference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Temper {
-    /// Goes for bases, and fights on the way.
+    /// Goes to bases, and fights on the way.
     Captures,
-    /// Goes for enemies, when it sees one.
+    /// Attacks enemies on sight.
     Hunts,
 }
 
 impl Temper {
-    /// Two of three capture.
+    /// Two bots of three capture.
     pub fn drawn(rng: &mut Rng) -> Temper {
         if rng.usize(0..3) == 0 { Temper::Hunts } else { Temper::Captures }
     }

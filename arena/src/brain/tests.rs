@@ -9,7 +9,7 @@ const MINUTES: u32 = 2;
 const BOTS: usize = 60;
 
 #[test]
-fn a_match_is_lively_and_nobody_camps() {
+fn a_match_is_lively_and_no_bot_camps() {
     let mut practice = Practice::new(Setup::for_players(BOTS, 1), BOTS).unwrap();
     let (mut kills, mut captures, mut taken) = (0, 0, 0);
     let (mut alive, mut moving, mut teams_hold) = (0, 0, [0; 3]);
@@ -36,7 +36,7 @@ fn a_match_is_lively_and_nobody_camps() {
         }
     }
     println!("{kills} kills, {captures} captures, {taken} taken, {moving} of {alive} moving");
-    println!("bases held by nobody, team 1, team 2: {teams_hold:?}");
+    println!("bases held by no team, team 1, team 2: {teams_hold:?}");
     assert!((30 * MINUTES..=240 * MINUTES).contains(&kills), "{kills} kills");
     assert!((5 * MINUTES..=60 * MINUTES).contains(&captures), "{captures} captures");
     assert!(taken >= 5 * MINUTES, "{taken} items taken");
@@ -62,7 +62,7 @@ fn experts_kill_more_than_novices() {
     assert!(expert * 2 > novice * 3, "{expert} by experts, {novice} by novices");
 }
 
-/// A client that knows its own avatar and nothing else.
+/// A client that only knows its own avatar.
 struct Own<'a>(&'a Schema, ObjectId, Vec<i32>);
 
 impl Scene for Own<'_> {

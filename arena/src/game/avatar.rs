@@ -1,4 +1,4 @@
-//! What avatars do: walk, shoot or steer a unit, get hit, come back.
+//! The rules of avatars: walk, shoot or steer a unit, get hit, respawn.
 
 use super::kinds::{AVATAR, Avatar, BASE, Charm, HEALTH, Match, RoundPhase, UNIT, Weapon};
 use super::kinds::{position, spot, ticks_ahead, ticks_left};
@@ -13,18 +13,18 @@ use foveate_wire::{ObjectId, Tick};
 
 /// How long a dead avatar is away, in milliseconds.
 pub const AWAY_MS: u32 = 3_000;
-/// Points for a kill, and for a part in taking a base.
+/// Points for a kill, and for helping to take a base.
 pub const POINTS: (u16, u16) = (1, 3);
 
-/// From how far shots, deaths and the like are noticed.
+/// The distance from which shots, deaths and similar events are noticed.
 pub(super) const NOTICED: f32 = 60.0;
-/// No enemy is this near to where an avatar comes back, if there is such a place.
+/// An avatar respawns with no enemy this near, if there is such a place.
 const SAFE: f64 = 25.0;
-/// Places that are tried for it.
+/// How many places are tried for that.
 const TRIES: usize = 12;
-/// The width of the stripes in which teams begin a round, in units, at most.
+/// The largest width of the stripes in which teams start a round, in units.
 const STRIPE: f64 = 80.0;
-/// Ticks between two looks at the number of the round.
+/// Ticks between two checks of the round's number.
 const ROUND_LOOKS: u32 = 8;
 
 pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>, inputs: &[Controls]) {
@@ -39,8 +39,8 @@ pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>, inputs: &[C
     } else if !me.is_alive() && ticks_left(me.ready, now, arena.ticks(AWAY_MS)) == 0 {
         come_back(arena, turn, &mut me, false);
     }
-    // Without an input nothing moves: it is late, and comes as the second of a later tick. So an
-    // avatar makes exactly the steps that its player's client predicted.
+    // Without an input nothing moves: the input is late, and is used together with a later tick's.
+    // So an avatar makes exactly the steps that its player's client predicted.
     let inputs = if me.is_alive() { inputs } else { &[] };
     for input in inputs {
         use_hands(arena, turn, &mut me, input);
@@ -48,7 +48,7 @@ pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>, inputs: &[C
     turn.set(&me);
 }
 
-/// What a player does in one tick: with the avatar, or with a unit while the avatar stands.
+/// Applies a player's input: to the avatar, or to a unit while the avatar stands still.
 fn use_hands(arena: &Arena, turn: &mut StepContext<'_, Arena>, me: &mut Avatar, input: &Controls) {
     let (now, body) = (turn.tick(), me.body());
     let weapon = match input.hands {
@@ -65,7 +65,7 @@ fn use_hands(arena: &Arena, turn: &mut StepContext<'_, Arena>, me: &mut Avatar, 
     me.set_body(movement::step(&arena.collision, body, input.walk));
     let left = ticks_left(me.ready, now, arena.ticks(LONGEST_MS));
     if weapon != me.weapon {
-        // Another weapon is no way around the cooldown of the first.
+        // Another weapon does not avoid the cooldown of the first.
         me.weapon = weapon;
         me.ready = ticks_ahead(now, left.max(arena.ticks(CHANGE_MS)));
     } else if let Some(seen) = input.fire
@@ -120,7 +120,7 @@ fn take_hit(
     turn.ask(Match::ID, Action::Point { team });
 }
 
-/// The team of whom a hit comes from, if it counts: an enemy, while a round is played.
+/// The team of the attacker, if the hit counts: an enemy, while a round is played.
 pub(super) fn enemy(world: &World<'_>, team: u8, by: ObjectId) -> Option<u8> {
     let other = world.with_frozen().get::<Avatar>(Avatar::of(by.origin()))?.team;
     let contest = world.get::<Match>(Match::ID);
@@ -128,7 +128,7 @@ pub(super) fn enemy(world: &World<'_>, team: u8, by: ObjectId) -> Option<u8> {
     (plays && other != team && matches!(by.kind(), AVATAR | UNIT)).then_some(other)
 }
 
-/// Back to life: at the beginning of a round where its team begins, else away from enemies.
+/// Respawns an avatar: at the start of a round in its team's stripe, else away from enemies.
 fn come_back(arena: &Arena, turn: &mut StepContext<'_, Arena>, me: &mut Avatar, begins: bool) {
     let world = turn.world();
     let place = match begins {
@@ -154,8 +154,8 @@ fn free_place(arena: &Arena, world: &World<'_>, team: u8, id: ObjectId) -> Place
     })
 }
 
-/// A node where a team begins a round: the map is cut into stripes, by turns of one team and the
-/// other, so that a round does not begin with a fight, nor far from one.
+/// A node where a team starts a round: the map is cut into stripes that alternate between the
+/// teams, so that a round neither begins with a fight nor far from one.
 pub(super) fn first_place(
     arena: &Arena,
     world: &World<'_>,
@@ -171,7 +171,7 @@ pub(super) fn first_place(
     })
 }
 
-/// A node that is drawn until it is good, but not for ever.
+/// A random node that satisfies `is_good`, within a limited number of draws.
 fn drawn_place(
     arena: &Arena,
     world: &World<'_>,

@@ -1,4 +1,4 @@
-//! What bases do: wander, be taken, and heal.
+//! The rules of bases: wander, be taken, heal.
 
 use super::avatar::NOTICED;
 use super::kinds::{
@@ -10,17 +10,17 @@ use crate::graph::NodeIx;
 use foveate_node::game::{EventArea, StepContext};
 use foveate_wire::ObjectId;
 
-/// Who is this near to a base's centre, takes part in taking it.
+/// An avatar this near to a base's centre helps to take it.
 pub const RADIUS: f64 = 6.0;
 /// How fast a base wanders, in units per second.
 pub const SPEED: f64 = 1.0;
-/// The time between two counts of who is there, in milliseconds.
+/// The time between two counts of the avatars at the base, in milliseconds.
 pub const COUNT_MS: u32 = 200;
-/// Health that a base brings its team's avatars who are there, and the counts between two times.
+/// Health that a base gives its team's avatars there, and how many counts pass between two times.
 pub const HEALS: (u8, u32) = (6, 5);
-/// Progress that one avatar more than the others makes at a count: alone, 10 s for all of it.
+/// Progress per count for each avatar of the majority: a single avatar needs 10 s.
 const PROGRESS: i32 = 2;
-/// More than this majority is no faster.
+/// A larger majority is no faster.
 const CROWD: i32 = 3;
 
 pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
@@ -39,7 +39,7 @@ pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
     turn.set(&base);
 }
 
-/// One tick towards the next node; there, the way on is drawn.
+/// Moves one tick towards the next node; there, draws the next way.
 fn wander(arena: &Arena, base: &mut TeamBase, id: ObjectId) {
     let graph = arena.map.graph();
     let to = NodeIx(u32::from(base.to).min(graph.node_count() as u32 - 1));
@@ -55,7 +55,7 @@ fn wander(arena: &Arena, base: &mut TeamBase, id: ObjectId) {
     base.pos = position(goal);
     let back = base.from;
     let ways = || graph.neighbours(to).map(|(node, _)| node.0 as u16).filter(|node| *node != back);
-    // Drawn by where it stands and came from: replicas could say where it goes from here.
+    // Drawn from the node and the one before, so that replicas can predict it.
     let mut rng = arena.chance(id, foveate_wire::Tick(to.0 << 16 | u32::from(back)));
     let next = match ways().count() {
         0 => Some(back),
@@ -64,7 +64,7 @@ fn wander(arena: &Arena, base: &mut TeamBase, id: ObjectId) {
     (base.from, base.to) = (base.to, next.unwrap_or(back));
 }
 
-/// The larger team on the spot takes the base, step by step. It is good for those whose it is.
+/// The larger team at the base takes it, step by step. The base also heals its own team.
 fn count(turn: &mut StepContext<'_, Arena>, base: &mut TeamBase, heals: bool) {
     let mut there: Vec<(ObjectId, u8)> = Vec::new();
     for id in turn.world().near(spot(super::kinds::point(base.pos)), RADIUS as f32) {
@@ -79,7 +79,7 @@ fn count(turn: &mut StepContext<'_, Arena>, base: &mut TeamBase, heals: bool) {
     let more = (of(2) - of(1)).clamp(-CROWD, CROWD);
     let before = i32::from(base.progress);
     let after = match more {
-        // Nobody contests it: it falls back to whom it belongs to.
+        // No avatar contests it: it falls back to its team.
         0 if there.is_empty() => before + (settled(base.team) - before).signum(),
         more => before + more * PROGRESS,
     };
@@ -87,7 +87,7 @@ fn count(turn: &mut StepContext<'_, Arena>, base: &mut TeamBase, heals: bool) {
     let taker = match base.progress {
         TAKEN => 2,
         progress if progress == -TAKEN => 1,
-        // Half-way, it is no longer theirs.
+        // Half-way, the team loses it.
         progress if i32::from(progress) * settled(base.team) < 0 => 0,
         _ => base.team,
     };
@@ -103,7 +103,7 @@ fn count(turn: &mut StepContext<'_, Arena>, base: &mut TeamBase, heals: bool) {
     }
 }
 
-/// The progress of a base that a team has.
+/// The progress of a base that belongs to a team.
 fn settled(team: u8) -> i32 {
     i32::from(TAKEN) * [0, -1, 1][usize::from(team.min(2))]
 }

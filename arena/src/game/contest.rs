@@ -1,4 +1,4 @@
-//! What the match does: keep the score, end rounds, and begin the next after a break.
+//! The rules of the match: keep the score, end rounds, and start the next one after a break.
 
 use super::kinds::{AVATAR, Avatar, Match, RoundPhase, TeamBase, spot};
 use super::{Action, Arena, ArenaEvent};
@@ -8,13 +8,13 @@ use foveate_wire::Tick;
 
 /// The time in which a base earns its team a point, in milliseconds.
 pub const EARN_MS: u32 = 2_000;
-/// A team that is behind by more than this part of the points that are played to, earns so many
-/// points with each base: a round is to be open for long.
+/// A team that is behind by more than the score limit divided by this earns [`CATCH_UP`] points
+/// with each base, so that a round stays open for long.
 pub const BEHIND: u16 = 20;
 /// See [`BEHIND`].
 pub const CATCH_UP: u16 = 2;
-/// A phase that should have ended within so many seconds ends now: the match may have been on its way
-/// from one peer to another in that tick, or its owner may have stalled.
+/// A phase that should have ended within this many seconds ends now: its last tick may have been
+/// skipped while the match changed peers or its owner stalled.
 const LATE: u32 = 10;
 
 pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
@@ -23,7 +23,7 @@ pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
     let plays = contest.phase == RoundPhase::Play;
     if plays && now.0.is_multiple_of(arena.ticks(EARN_MS).max(1)) {
         let behind = behind(&contest, setup.score_limit);
-        // Bases out of this node's view count as they were seen last.
+        // Bases out of this node's view count as they were last seen.
         for (_, TeamBase { team, .. }) in turn.world().with_frozen().iter::<TeamBase>() {
             earn(&mut contest, team, if team == behind { CATCH_UP } else { 1 });
         }
@@ -52,13 +52,13 @@ pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
     turn.set(&contest);
 }
 
-/// The team that has so much less than the other that its bases earn more; 0 for neither.
+/// The team so far behind that its bases earn more; 0 for neither.
 fn behind(contest: &Match, limit: u16) -> u8 {
     let lags = contest.first.abs_diff(contest.second) > limit / BEHIND;
     if lags { 3 - leader(contest) } else { 0 }
 }
 
-/// The team that has more points; 0 for neither.
+/// The team with more points; 0 for neither.
 fn leader(contest: &Match) -> u8 {
     match contest.first.cmp(&contest.second) {
         std::cmp::Ordering::Greater => 1,
@@ -75,7 +75,7 @@ fn everywhere(arena: &Arena) -> EventArea {
 pub(super) fn act(turn: &mut StepContext<'_, Arena>, action: &Action, by: Requester) {
     let (Some(mut contest), Action::Point { team }) = (turn.get::<Match>(), action) else { return };
     let Requester::Object(by) = by else { return };
-    // The fallen ask it for the other team, and can do nothing for their own.
+    // A dead avatar requests the point for the other team, and cannot do so for its own.
     let own = turn.world().with_frozen().get::<Avatar>(by).map(|avatar| avatar.team);
     let by_rule = by.kind() == AVATAR && own != Some(*team);
     if by_rule && contest.phase == RoundPhase::Play {

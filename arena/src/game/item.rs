@@ -1,4 +1,4 @@
-//! What items do: have one holder, or none.
+//! The rules of items: have one holder, or none.
 
 use super::avatar::NOTICED;
 use super::kinds::{Avatar, ITEM, Item, Match, point, position, spot, ticks_ahead, ticks_left};
@@ -12,12 +12,12 @@ use foveate_wire::Tick;
 pub const REACH: f64 = 3.0;
 /// How long an item stays with its holder, in milliseconds.
 pub const HELD_MS: u32 = 30_000;
-/// Ticks between two looks after the holder. Shorter than any death.
+/// Ticks between two checks of the holder. Shorter than any death.
 const LOOKS: u32 = 4;
-/// Of so many looks, one brings the item's place to its holder: it only says who may care.
+/// One check in this many moves the item's place to its holder, which only matters to interest.
 const FOLLOWS: u32 = 5;
-/// No item is farther from its holder than this, in units: what they run between two such looks at
-/// the slowest tick rate, and the reach.
+/// The farthest that an item is from its holder, in units: the longest run between two such checks
+/// at the lowest tick rate, and the reach.
 pub(super) const STRAYS: f64 = (LOOKS * FOLLOWS) as f64 * 1.1 + REACH;
 
 pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
@@ -34,7 +34,7 @@ pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
     if item.holder == 0 {
         return;
     }
-    // Its holder may be out of this node's view, and holds it all the same.
+    // The holder may be out of this node's view, and still holds the item.
     let holder = turn.world().with_frozen().get::<Avatar>(Avatar::of(item.holder));
     match holder {
         Some(holder) if holder.is_alive() => {
@@ -68,7 +68,7 @@ pub(super) fn act(
         Action::Take if item.holder == 0 && player != 0 => {
             let seen = world.as_seen(seen, arena.ticks(LAG_MS)).get::<Avatar>(Avatar::of(player));
             let near = |avatar: &Avatar| avatar.point().distance(point(item.pos)) <= REACH;
-            // Within reach when they asked, or by now; and alive to take it.
+            // Within reach when the player asked, or now; and alive to take it.
             if now.filter(Avatar::is_alive).is_none() || ![seen, now].iter().flatten().any(near) {
                 return;
             }

@@ -1,7 +1,7 @@
-//! What the arena's objects are made of.
+//! The kinds of objects in the arena.
 //!
-//! Times are ticks, never counters: a state that does not change is not told again. They keep only
-//! the low 16 bits, see `ticks_left`.
+//! Times are ticks, not counters, because a state that does not change is not sent. Only the low 16
+//! bits are stored, see `ticks_left`.
 
 use crate::fixed::{Place, SUBUNITS, Velocity};
 use crate::geometry::Point;
@@ -25,67 +25,68 @@ pub const MATCH: KindId = KindId(4);
 pub const HEALTH: u8 = 100;
 /// A unit's full health.
 pub const UNIT_HEALTH: u8 = 60;
-/// A base is somebody's when its progress is at this, on their side.
+/// The progress at which a base belongs to a team; negative for team 1.
 pub const TAKEN: i8 = 100;
 
-/// Steps of [`Velocity`] in one of an avatar's replicated velocity. Coarser than the movement's own,
-/// because every update carries it; at 128 Hz an avatar still gains almost four of them in a tick.
+/// Steps of [`Velocity`] in one of an avatar's replicated velocity. Coarser than the movement's
+/// own, because every update contains it; at 128 Hz an avatar still gains almost four of them in a
+/// tick.
 const VELOCITY_STEP: i32 = 64;
-/// Parts of a turn in which avatars tell where they face.
+/// Parts of a turn in an avatar's replicated yaw.
 const YAW_STEPS: i32 = 1024;
 
-/// What shots are fired with. Reach and damage are in [`weapon`](super::weapon).
+/// The weapons. Their reach and damage are in [`weapon`](super::weapon).
 #[derive(Replicate, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Weapon {
-    /// Middling in all.
+    /// Medium in everything.
     Blaster,
-    /// Strong near by, on all enemies in a cone.
+    /// Strong at short range, against all enemies in a cone.
     Scatter,
-    /// Carries far, hits hard, and takes its time.
+    /// Long range, high damage, slow.
     Lance,
-    /// What units have; no avatar holds it.
+    /// The weapon of units; avatars never hold it.
     Dart,
 }
 
-/// A player's avatar: everything that its next step depends on, exactly.
+/// A player's avatar: exactly everything that its next step depends on.
 #[derive(Replicate, Clone, Copy, PartialEq, Debug)]
 #[replicate(max_speed = 11.0)]
 pub struct Avatar {
-    /// Its centre. The precision is the movement's own.
+    /// The centre, with the precision of movement.
     #[replicate(place, motion, precision = 1.0 / 256.0, extent = 4096.0)]
     pub pos: [f32; 2],
-    /// Where it faces.
     #[replicate(yaw, steps = 1024)]
     pub yaw: f32,
-    /// Units per tick eastward. Others see the place; only its own player needs this.
+    /// Units per tick eastward. Only sent to its own player; others predict from the place.
     #[replicate(own, precision = 1.0 / 1024.0, min = -1.0, max = 1.0)]
     pub vx: f32,
     /// Units per tick northward.
     #[replicate(own, precision = 1.0 / 1024.0, min = -1.0, max = 1.0)]
     pub vy: f32,
-    /// 0: it is dead.
-    #[replicate(max = 100)]
+    /// 0: dead. Enemies are told quarters.
+    #[replicate(max = 100, coarse = 25)]
     pub health: u8,
     /// 1 or 2.
     #[replicate(max = 2)]
     pub team: u8,
-    /// When its weapon is ready again; of a dead one, when it comes back.
+    /// When the weapon is ready again; for a dead avatar, when it respawns.
     #[replicate(own)]
     pub ready: u16,
-    /// What it has in its hands.
+    /// What the avatar holds. Enemies learn it when it fires.
+    #[replicate(team)]
     pub weapon: Weapon,
     /// Points in this round.
     pub score: u16,
-    /// Whom it killed, ever.
+    /// All its kills, over all rounds.
     pub kills: u16,
-    /// How often it died, ever.
+    /// All its deaths, over all rounds.
     pub deaths: u16,
     /// The round that it plays in.
     pub round: u16,
 }
 
 impl Avatar {
-    /// A fresh avatar of a team.
+    /// A new avatar of a team.
     pub fn at(place: Place, team: u8) -> Avatar {
         let mut avatar = Avatar {
             pos: [0.0; 2],
@@ -105,12 +106,11 @@ impl Avatar {
         avatar
     }
 
-    /// Whether it takes part.
     pub fn is_alive(&self) -> bool {
         self.health > 0
     }
 
-    /// The player's avatar.
+    /// The avatar of a player.
     pub fn of(player: u32) -> ObjectId {
         ObjectId::new(AVATAR, player, 0)
     }
@@ -119,7 +119,7 @@ impl Avatar {
         point(self.pos)
     }
 
-    /// What [`step`](crate::movement::step) takes, exactly.
+    /// The exact input of [`step`](crate::movement::step).
     pub fn body(&self) -> Body {
         let velocity = |v: f32| (v * 65_536.0) as i32;
         let turn = f64::from(self.yaw) / std::f64::consts::TAU;
@@ -131,8 +131,8 @@ impl Avatar {
         }
     }
 
-    /// Takes over what [`step`](crate::movement::step) gave. Velocity is cut to what is replicated,
-    /// here and not on the way out: owner and client go on from the same value.
+    /// Stores the result of [`step`](crate::movement::step). Velocity is quantised here and not
+    /// when it is sent, so that owner and client continue from the same value.
     pub fn set_body(&mut self, body: Body) {
         let velocity = |v: i32| (v / VELOCITY_STEP * VELOCITY_STEP) as f32 / 65_536.0;
         self.pos = position(body.place);
@@ -141,28 +141,27 @@ impl Avatar {
     }
 }
 
-/// A place that teams fight for. It wanders along the graph of ways.
+/// A base that teams fight for. It wanders along the graph of ways.
 #[derive(Replicate, Clone, Copy, PartialEq, Debug)]
 #[replicate(name = "base", max_speed = 2.0)]
 pub struct TeamBase {
-    /// Its centre.
     #[replicate(place, motion, precision = 1.0 / 256.0, extent = 4096.0)]
     pub pos: [f32; 2],
-    /// Whose it is; 0 for nobody's.
+    /// The team that has it; 0 for none.
     #[replicate(max = 2)]
     pub team: u8,
-    /// How far it is taken: negative by team 1, positive by team 2.
+    /// Progress of taking it: negative for team 1, positive for team 2.
     #[replicate(min = -100, max = 100)]
     pub progress: i8,
     /// The node that it comes from.
     pub from: u16,
     /// The node that it goes to.
     pub to: u16,
-    /// The round that it counts in.
+    /// The round that the base belongs to.
     pub round: u16,
 }
 
-/// What an item does for its holder.
+/// The effect of an item for its holder.
 #[derive(Replicate, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Charm {
     /// Shots do more damage.
@@ -171,40 +170,39 @@ pub enum Charm {
     Shield,
 }
 
-/// Something that one avatar at a time may hold. Only the item knows who does.
+/// An object that one avatar at a time may hold. The holder is stored only here.
 #[derive(Replicate, Clone, Copy, PartialEq, Debug)]
 #[replicate(max_speed = 11.0)]
 pub struct Item {
-    /// Where it lies; while it is held, where its holder was of late.
+    /// Where it lies; while it is held, where its holder was recently.
     #[replicate(place, precision = 1.0 / 64.0, extent = 4096.0)]
     pub pos: [f32; 2],
-    /// What it does.
     pub charm: Charm,
-    /// The player who has it; 0 for nobody.
+    /// The player that holds it; 0 for none.
     pub holder: u32,
     /// When it leaves its holder.
     pub until: u16,
-    /// The round that it lies in.
+    /// The round that the item belongs to.
     pub round: u16,
 }
 
-/// What a unit is about.
+/// A unit's task.
 #[derive(Replicate, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Duty {
-    /// It stands, and hurts enemies who come near; its player may steer it.
+    /// Stands still and hurts nearby enemies; its player may steer it.
     Guard,
-    /// It goes to its target, to stand on guard there.
+    /// Goes to its target, to guard there.
     March,
-    /// It stands near its player's avatar, and goes after it when that is far.
+    /// Stands near its player's avatar, and follows when that is far away.
     Follow,
-    /// It goes after its player's avatar.
+    /// Follows its player's avatar.
     Join,
-    /// It was shot down, and comes back to its player's avatar.
+    /// Was shot down, and will return to its player's avatar.
     Down,
 }
 
-/// A player's helper. It goes where it is told, by the one way that everybody can work out: its
-/// place is told where it stands, where it set out, and every few seconds on its way.
+/// A player's helper. It walks by a way that every node computes alike, so its place is only sent
+/// where it stands, where it set out, and every few seconds on its way.
 #[derive(Replicate, Clone, Copy, PartialEq, Debug)]
 pub struct Unit {
     /// Where it stands, or set out.
@@ -213,40 +211,39 @@ pub struct Unit {
     /// Its player's team.
     #[replicate(max = 2)]
     pub team: u8,
-    /// What it is about.
     pub duty: Duty,
-    /// 0: it is down.
+    /// 0: down.
     #[replicate(max = 60)]
     pub health: u8,
     /// The node that it goes to.
     pub target: u16,
-    /// The tick at which it set out, last fired by hand, or was shot down.
+    /// The tick at which it set out, last fired while steered, or was shot down.
     pub since: u32,
 }
 
 impl Unit {
-    /// A fresh unit, on guard.
+    /// A new unit, on guard.
     pub fn at(place: Place, team: u8) -> Unit {
         let (pos, health) = (position(place), UNIT_HEALTH);
         Unit { pos, team, duty: Duty::Guard, health, target: 0, since: 0 }
     }
 
-    /// Whether it is on its way: then `pos` is where it set out.
+    /// Whether it is on its way; then `pos` is where it set out.
     pub fn walks(&self) -> bool {
         matches!(self.duty, Duty::March | Duty::Join)
     }
 }
 
-/// What a match is at.
+/// The phase of a match.
 #[derive(Replicate, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum RoundPhase {
     /// A round is played.
     Play,
-    /// A round is over, and the next has not begun: nothing counts, nobody is hurt.
+    /// Between two rounds: nothing counts, and avatars are not hurt.
     Break,
 }
 
-/// The score, and when the round ends. It has no place: everybody is told.
+/// The score, and when the round ends. It has no place, so all players receive it.
 #[derive(Replicate, Clone, Copy, PartialEq, Debug)]
 pub struct Match {
     /// The number of the round.
@@ -255,21 +252,20 @@ pub struct Match {
     pub first: u16,
     /// Points of team 2.
     pub second: u16,
-    /// Who won the last round; 0 for nobody.
+    /// The team that won the last round; 0 for none.
     #[replicate(max = 2)]
     pub winner: u8,
     /// The tick at which the phase ends.
     pub ends: u32,
-    /// Whether a round is played.
     pub phase: RoundPhase,
 }
 
 impl Match {
-    /// Where it is found: it is the first object of every world.
+    /// The first object of every world.
     pub const ID: ObjectId = ObjectId::new(MATCH, 0, 0);
 }
 
-/// A replicated place as the movement has it.
+/// A replicated place as the movement uses it.
 pub fn place(pos: [f32; 2]) -> Place {
     let steps = |v: f32| (v * SUBUNITS as f32).round() as i32;
     Place { x: steps(pos[0]), y: steps(pos[1]) }
@@ -285,18 +281,18 @@ pub fn point(pos: [f32; 2]) -> Point {
     Point::new(f64::from(pos[0]), f64::from(pos[1]))
 }
 
-/// Where a point lies for the engine.
+/// A point as the engine uses it.
 pub(crate) fn spot(at: Point) -> [f32; 3] {
     [at.x as f32, at.y as f32, 0.0]
 }
 
-/// A time from now, as it is replicated.
+/// The tick `ticks` from now, as it is replicated.
 pub(crate) fn ticks_ahead(now: Tick, ticks: u32) -> u16 {
     now.plus(ticks).0 as u16
 }
 
-/// Ticks until a time that was at most `most` ahead; 0 when it is over. What is further ahead was
-/// set long ago, before the low bits wrapped or the server restarted, and is over, too.
+/// Ticks until a replicated time that was at most `most` ahead; 0 if it has passed. A time further
+/// ahead was set before the low bits wrapped or the server restarted, and has passed as well.
 pub(crate) fn ticks_left(until: u16, now: Tick, most: u32) -> u32 {
     let left = u32::from(until.wrapping_sub(now.0 as u16));
     if left <= most { left } else { 0 }

@@ -1,5 +1,5 @@
-//! What players may ask of each other's objects, and how those can change: what an owner checks that did not run the
-//! rule itself.
+//! What players may request of each other's objects, and how those can change: checks by owners
+//! that did not run the rule themselves.
 
 use super::avatar::AWAY_MS;
 use super::base::{COUNT_MS, HEALS, RADIUS};
@@ -8,11 +8,11 @@ use super::{Action, Arena, unit};
 use foveate_node::limits::{ActionLimits, ActionSource, StateChange};
 use foveate_wire::{Micros, ObjectId};
 
-/// A base changes hands no faster, by the largest crowd that counts.
+/// The shortest time in which a base changes teams, by the largest crowd that counts.
 const CAPTURE_MS: u64 = 3_000;
-/// Bases that heal one avatar at once, at most.
+/// The most bases that heal one avatar at once.
 const HEALERS: u32 = 2;
-/// Kills and captures that one avatar is credited with in a second, at most, and at once after a calm time.
+/// The most kills and captures of one avatar per second, and at once after a pause.
 const CREDITS: u32 = 4;
 
 /// The limits of an action on an object.
@@ -25,7 +25,7 @@ pub(super) fn of(action: &Action, object: ObjectId) -> ActionLimits {
     match action {
         Action::Hit { damage, weapon } => {
             let make = weapon.make();
-            // A unit that goes is elsewhere than its told place says, and behind other walls.
+            // A unit on its way is elsewhere than its stored place, and behind other walls.
             let is_unit = object.kind() == UNIT;
             let strays = if is_unit { unit::STRAYS } else { 0.0 };
             ActionLimits {
@@ -47,7 +47,7 @@ pub(super) fn of(action: &Action, object: ObjectId) -> ActionLimits {
             cooldown: Micros::from_millis(CAPTURE_MS),
             ..by(&[BASE])
         },
-        // Both are asked by an avatar that fell, which is then away.
+        // Both are requested by an avatar that died, and is then away.
         Action::Killed | Action::Point { .. } => ActionLimits { cooldown: away, ..by(&[AVATAR]) },
         Action::Steer { .. } => by(&[AVATAR]),
         Action::Take | Action::Drop | Action::Order { .. } | Action::Follow | Action::Stay => {
@@ -56,8 +56,9 @@ pub(super) fn of(action: &Action, object: ObjectId) -> ActionLimits {
     }
 }
 
-/// Whether rules can have changed another player's avatar so. Two states seconds apart leave room for what was not
-/// told in between; what adds up faster than any rule allows is caught all the same.
+/// Whether the rules can have changed another player's avatar like this. Between two states seconds
+/// apart there may be others that were not sent, so much is allowed; changes that add up faster
+/// than any rule allows are still caught.
 pub(super) fn is_lawful(arena: &Arena, change: &StateChange<'_>) -> bool {
     let Some((before, after)) = change.get::<Avatar>() else { return true };
     let seconds = change.ticks / arena.setup.rate.hz() + 1;

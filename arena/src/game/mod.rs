@@ -1,16 +1,16 @@
-//! The rules of play: two teams, bases to take, items to find, units to send.
+//! The rules of play: two teams that take bases, find items and send units.
 //!
-//! **The path of a shot.** A player's [`Controls`] say *fire*, and which tick they saw. In its own
-//! turn the shooter's avatar looks along the line at the world as it was then ([`weapon`]), and
-//! *asks* whom it meets for a [`Action::Hit`]. The victim, in its turn, loses health; if it dies, it asks
-//! the killer for [`Action::Killed`] and the match for [`Action::Point`]. Each rule writes its
-//! own object only.
+//! **The path of a shot.** A player's [`Controls`] contain *fire* and the tick that the player saw.
+//! In its step the shooter's avatar traces the line through the world as of that tick ([`weapon`]),
+//! and sends each avatar or unit hit a [`Action::Hit`]. The victim loses health in its own rule; if
+//! it dies, it sends [`Action::Killed`] to the killer and [`Action::Point`] to the match. Each rule
+//! writes only its own object.
 //!
-//! **What lives where.** Who holds an item, stands in the item; whose a base is, in the base; where a
-//! unit goes, in the unit. Rules of each kind have a file of their own beside this one.
+//! **Where state is stored.** The holder of an item, in the item; the team of a base, in the base;
+//! the target of a unit, in the unit. The rules of each kind have their own file in this folder.
 //!
-//! **Invariant.** An avatar's step depends on its own state, its inputs and the map alone, but for
-//! coming back: a client predicts it from replicated lanes to the last bit.
+//! **Invariant.** Except for respawning, an avatar's step depends only on its own state, its inputs
+//! and the map: a client predicts it from replicated lanes to the last bit.
 
 pub mod avatar;
 pub mod base;
@@ -43,37 +43,36 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use ways::Ways;
 
-/// The zones of the normal view end here: as far as most shots carry, as far as any does, and where
-/// nothing can matter within seconds.
+/// Outer radii of the normal view's zones: the range of most shots, the range of all shots, and the
+/// distance from which nothing matters within seconds.
 const ZONES: [f32; 3] = [40.0, 70.0, 100.0];
-/// What hit a player, or was hit by one, is told so many times as sharply,
+/// How many times sharper the view of an object is right after a hit on it or by it.
 const HIT_BOOST: f32 = 2.0;
-/// half of that after this time,
+/// The half-life of that after a hit.
 const HIT_HALF_LIFE: Micros = Micros(2_000_000);
-/// and the other half of what killed it after this one.
+/// The half-life after a kill.
 const KILL_HALF_LIFE: Micros = Micros(6_000_000);
-/// With a line of sight: within this distance walls hide nothing,
+/// With a line of sight: within this distance walls hide nothing.
 const ALWAYS_SEEN: f32 = 8.0;
-/// and beyond it nothing that a step aside of this length would show: a fifth of a second at full
-/// speed, for news to arrive in.
+/// Walls do not hide objects that a step aside of this length would show: a fifth of a second at
+/// full speed, in which updates can arrive.
 const STEP_ASIDE: f64 = 2.0;
-/// How long after their death the fallen may look from their team mates, in milliseconds.
+/// How long after their death players may watch team mates, in milliseconds.
 const WATCH_AFTER_MS: u32 = 1_000;
 /// The most units of one player.
 pub const MAX_UNITS: u32 = 4;
 
-/// What a player does in one tick.
+/// A player's input in one tick.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Controls {
-    /// How the avatar walks.
     pub walk: ArenaInput,
-    /// It fires along its yaw, at the world as its player saw it: as of this tick.
+    /// Fires along its yaw, at the world as of this tick, which the player saw.
     pub fire: Option<u32>,
-    /// What the player's hands are on.
+    /// The weapon in hand, or the unit that is steered.
     pub hands: Hands,
 }
 
-/// What a player's hands are on: a weapon, or one of their units in place of the avatar.
+/// What a player uses: a weapon, or a unit instead of the avatar.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub enum Hands {
     /// The avatar's blaster.
@@ -88,7 +87,7 @@ pub enum Hands {
 }
 
 impl From<Weapon> for Hands {
-    /// Hands on a weapon; of one that is no avatar's, on the first.
+    /// The hands for a weapon; the blaster for a weapon that avatars do not hold.
     fn from(weapon: Weapon) -> Hands {
         match weapon {
             Weapon::Blaster | Weapon::Dart => Hands::Blaster,
@@ -98,125 +97,104 @@ impl From<Weapon> for Hands {
     }
 }
 
-/// What is asked of objects. Players may ask for `Take`, `Drop`, `Order`, `Follow` and `Stay`; the
-/// others are asked by rules alone.
+/// Actions on objects. Players may request `Take`, `Drop`, `Order`, `Follow` and `Stay`; only rules
+/// request the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Action {
-    /// Of an avatar or a unit: it was hit.
+    /// To an avatar or a unit: it was hit.
     Hit {
-        /// Health that it costs.
+        /// Health lost.
         damage: u8,
-        /// By what.
         weapon: Weapon,
     },
-    /// Of an avatar: it killed the asker.
+    /// To an avatar: it killed the requester.
     Killed,
-    /// Of an avatar: it took part in taking the base that asks.
+    /// To an avatar: it helped to take the base that sends this.
     Captured,
-    /// Of the match: a team earned a point.
-    Point {
-        /// The team.
-        team: u8,
-    },
-    /// Of an item: the player's avatar takes it.
+    /// To the match: a team earned a point.
+    Point { team: u8 },
+    /// To an item: the player's avatar takes it.
     Take,
-    /// Of an item: its holder lets it go.
+    /// To an item: its holder drops it.
     Drop,
-    /// Of a unit: go there, and stand on guard.
+    /// To a unit: go there and guard.
     Order {
         /// The node to go to.
         target: u16,
     },
-    /// Of a unit: come along.
+    /// To a unit: follow the player's avatar.
     Follow,
-    /// Of a unit: stand on guard, right here.
+    /// To a unit: guard here.
     Stay,
-    /// Of a unit, by its player's avatar: do this in this tick.
+    /// To a unit, by its player's avatar: do this in this tick.
     Steer {
-        /// How it walks, and where it looks.
         walk: ArenaInput,
-        /// It fires, at the world as of this tick.
+        /// Fires at the world as of this tick.
         fire: Option<u32>,
     },
-    /// Of an avatar, by a base of its team: get well.
+    /// To an avatar, by a base of its team: heal.
     Heal {
-        /// Health that it brings.
+        /// Health gained.
         health: u8,
     },
 }
 
-/// What is seen and heard, and changes nothing.
+/// Events that change no state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ArenaEvent {
-    /// A shot along a line, from where the shooter is.
+    /// A shot along a line from the shooter.
     Shot {
         player: u32,
-        /// 0: the avatar's. Otherwise one more than the number of the player's unit that fired.
+        /// 0: the avatar fired. Otherwise the number of the player's unit plus one.
         unit: u8,
-        /// With what.
         weapon: Weapon,
-        /// Where to, in 1/1024 turn.
+        /// The direction, in 1/1024 turn.
         yaw: u16,
-        /// How far, in quarters of a unit: to what was hit, to the wall, or as far as it carries.
+        /// The length in quarters of a unit: to the object hit, to the wall, or the full range.
         length: u8,
-        /// How many were hit.
+        /// How many objects were hit.
         hits: u8,
     },
     /// An avatar died.
     Died {
         player: u32,
-        /// By whom.
+        /// The killer.
         by: u32,
-        /// By what.
         weapon: Weapon,
     },
-    /// An avatar came back to life.
+    /// An avatar respawned.
     Back { player: u32 },
     /// An item was taken.
-    Taken {
-        /// By whom.
-        player: u32,
-        /// What it does.
-        charm: Charm,
-    },
+    Taken { player: u32, charm: Charm },
     /// An item was dropped.
-    Dropped {
-        /// By whom.
-        player: u32,
-    },
+    Dropped { player: u32 },
     /// A base was taken.
-    Captured {
-        /// By this team.
-        team: u8,
-    },
-    /// A base was lost to nobody yet.
+    Captured { team: u8 },
+    /// A team lost a base, and no team has it yet.
     Lost,
-    /// A round is over.
+    /// A round ended.
     Won {
-        /// By this team; 0 for a draw.
+        /// The winning team; 0 for a draw.
         team: u8,
     },
-    /// A round begins.
-    Began {
-        /// Its number.
-        round: u16,
-    },
+    /// A round began.
+    Began { round: u16 },
     /// A unit was shot down.
     Downed {
         player: u32,
-        /// Its number, from 0.
+        /// The unit's number, from 0.
         unit: u8,
-        /// By whom.
+        /// The player that shot it.
         by: u32,
     },
 }
 
-/// How large a match is.
+/// The parameters of a match.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Setup {
-    /// Chance, all of it: the map, and what the rules draw.
+    /// The seed of all randomness: the map, and the rules' draws.
     pub seed: u64,
-    /// Side of the map, in units.
+    /// The length of the map's side, in units.
     pub side: f64,
     /// Obstacles on it.
     pub obstacles: usize,
@@ -234,12 +212,12 @@ pub struct Setup {
     pub score_limit: u16,
     /// Ticks per second.
     pub rate: TickRate,
-    /// Whether enemies behind walls are not told to players at all, so that no client can show them.
+    /// Whether enemies behind walls are not sent to players, so that no client can show them.
     pub line_of_sight: bool,
 }
 
 impl Setup {
-    /// A match for about so many players: one on every 1,024 square units, a base for every twelve of
+    /// A match for about this many players: one per 1,024 square units, a base for every twelve of
     /// them, an item for every eight.
     pub fn for_players(players: usize, seed: u64) -> Setup {
         let side = (32.0 * (players as f64).sqrt()).clamp(100.0, 1_500.0).floor();
@@ -287,12 +265,12 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// The arena of a setup. The schema is fixed, so that it is refused for a bug of ours alone.
+    /// The arena for a setup. Fails only if the arena's own schema is invalid, which is a bug.
     pub fn new(setup: Setup) -> Result<Arena, ArenaError> {
         Arena::on(Arc::new(ArenaMap::generate(setup.seed, setup.side, setup.obstacles)), setup)
     }
 
-    /// The same on a map that is there already.
+    /// The same on an existing map.
     pub fn on(map: Arc<ArenaMap>, setup: Setup) -> Result<Arena, ArenaError> {
         Ok(Arena {
             collision: CollisionMap::new(&map, setup.rate),
@@ -303,7 +281,6 @@ impl Arena {
         })
     }
 
-    /// The map.
     pub fn map(&self) -> &Arc<ArenaMap> {
         &self.map
     }
@@ -313,27 +290,27 @@ impl Arena {
         &self.collision
     }
 
-    /// How large the match is.
     pub fn setup(&self) -> &Setup {
         &self.setup
     }
 
-    /// Where a unit is at a tick: worked out from its order, wherever one is.
+    /// Where a unit is at a tick: computed from its order, the same on every node.
     pub fn unit_at(&self, unit: &Unit, tick: Tick) -> Point {
         unit::place_at(self, unit, tick).0
     }
 
-    /// The node of the graph nearest to a point that can be walked to from there.
+    /// The nearest node of the graph to which there is a free straight line.
     pub fn node_near(&self, at: Point) -> NodeIx {
         self.ways.node_near(at)
     }
 
-    /// Ways that were searched for so far, those found in memory left out: the most costly thing that rules do.
+    /// How many ways were searched so far, without those found in memory. Searches are the most
+    /// expensive work of the rules.
     pub fn searches(&self) -> u64 {
         self.ways.searches()
     }
 
-    /// The id of one of a player's units, from 0.
+    /// The id of a player's unit with this number, from 0.
     pub fn unit(player: u32, which: u32) -> ObjectId {
         ObjectId::new(UNIT, player, 1 + which)
     }
@@ -343,14 +320,14 @@ impl Arena {
         milliseconds * self.setup.rate.hz() / 1_000
     }
 
-    /// Chance in the turn of an object: the same wherever the turn is taken.
+    /// The random numbers of an object's step: the same on every node.
     pub(crate) fn chance(&self, id: ObjectId, tick: Tick) -> Rng {
         let mix = |a: u64, b: u64| (a ^ b).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         let mut mixer = Rng::with_seed(mix(mix(self.setup.seed, id.0), u64::from(tick.0)));
         Rng::with_seed(mixer.u64(..))
     }
 
-    /// Enemies behind walls are not told; team mates, bases and items are.
+    /// Sets for a view in which walls hide enemies, but not team mates, bases and items.
     fn sets_past_walls(&self, view: &View) -> Vec<SetView> {
         let line_of_sight = Some(Occlusion { looser: None, always: ALWAYS_SEEN });
         let hidden = View { line_of_sight, ..view.clone() };
@@ -383,8 +360,8 @@ impl Game for Arena {
     }
 
     fn populate(&self) -> Vec<Spawn> {
-        // The match comes first: see `Match::ID`.
-        // It ends in time once it is known which tick it began in.
+        // The match comes first: see `Match::ID`. Its end is set once the tick of its start is
+        // known.
         let (first, second, ends) = (0, 0, u32::MAX / 2);
         let contest = Match { round: 0, first, second, winner: 0, ends, phase: RoundPhase::Play };
         let mut all = vec![Spawn::new(&self.schema, &contest)];
@@ -406,7 +383,7 @@ impl Game for Arena {
         let team = match of(1).cmp(&of(2)) {
             std::cmp::Ordering::Greater => 2,
             std::cmp::Ordering::Less => 1,
-            // The ids of players who join in one tick, before any is seen, tell them apart.
+            // If several players join in one tick, before any is visible, their ids decide.
             std::cmp::Ordering::Equal => 1 + (player.0 % 2) as u8,
         };
         let round = world.get::<Match>(Match::ID).map_or(0, |contest| contest.round);
@@ -463,7 +440,7 @@ impl Game for Arena {
         Controls { fire: input.fire.map(raised), ..input }
     }
 
-    /// Both keys have the same reach in either direction.
+    /// Both keys have the same range in either direction.
     fn allows(&self, input: &Controls) -> bool {
         input.walk.forward > i8::MIN && input.walk.strafe > i8::MIN
     }
@@ -504,15 +481,15 @@ impl Game for Arena {
         }
     }
 
-    /// The avatar, and the player's units that stand: of those that go, the place is not told.
+    /// The avatar, and the player's units that stand: the place of a walking unit is not sent.
     fn eyes(&self, world: &World<'_>, avatar: ObjectId, eyes: &mut Vec<ObjectId>) {
         eyes.push(avatar);
         let units = (0..self.setup.units).map(|which| Arena::unit(avatar.origin(), which));
         eyes.extend(units.filter(|id| world.get::<Unit>(*id).is_some_and(|unit| !unit.walks())));
     }
 
-    /// The fallen may look from their team mates, a second after they fell: what a player who can act is told is what
-    /// the avatar and the player's own units see.
+    /// Dead players may watch team mates, a second after their death. A player who can act only
+    /// receives what the avatar and the player's own units see.
     fn may_watch(&self, world: &World<'_>, avatar: ObjectId, object: ObjectId) -> bool {
         let (own, other) = (world.get::<Avatar>(avatar), world.get::<Avatar>(object));
         own.zip(other).is_some_and(|(own, other)| {

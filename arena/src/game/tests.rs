@@ -1,4 +1,4 @@
-//! Rules, one behaviour each: on small worlds made by hand, and in matches of bots.
+//! One behaviour of the rules each: in small hand-made worlds, and in matches of bots.
 
 use super::kinds::{HEALTH, TAKEN, ticks_left};
 use super::*;
@@ -53,7 +53,7 @@ fn edit(practice: &mut Practice, id: ObjectId, change: impl FnOnce(&mut Avatar))
     practice.simulation.publisher.store.set(slot, &avatar).unwrap();
 }
 
-/// What a hit of a blaster costs at a distance.
+/// The damage of a blaster's hit at a distance.
 fn blaster(distance: f64) -> u8 {
     Weapon::Blaster.make().damage_at(distance)
 }
@@ -62,7 +62,7 @@ fn hit(damage: u8) -> Action {
     Action::Hit { damage, weapon: Weapon::Dart }
 }
 
-/// One shot, and the tick in which its victim hears of it. Returns the victim's health.
+/// Fires one shot, and plays the tick in which the victim receives it. Returns the victim's health.
 fn fire(practice: &mut Practice, (by, yaw): (ObjectId, u16), seen: Tick, victim: ObjectId) -> u8 {
     let walk = ArenaInput { yaw, ..ArenaInput::default() };
     assert!(
@@ -126,7 +126,7 @@ fn a_weapon_fires_no_faster_than_its_cooldown() {
 }
 
 #[test]
-fn who_moved_away_since_the_shooter_looked_is_hit_but_not_beyond_the_limit() {
+fn a_victim_that_moved_since_the_shooter_looked_is_hit_within_the_limit() {
     let limit = 10;
     for (late, is_hit) in [(1, true), (limit - 1, true), (limit + 3, false)] {
         let mut practice = walled(0);
@@ -149,7 +149,7 @@ fn a_death_scores_once_and_the_dead_come_back_elsewhere() {
     let victim = put(&mut practice, 2, (20, 20), 2);
     edit(&mut practice, victim, |avatar| avatar.health = 1);
     practice.step();
-    // A second hit in the same tick finds nobody alive.
+    // A second hit in the same tick finds the victim dead.
     let unit = Unit::at(Place { x: 2_560, y: 5_120 }, 1);
     let by = Requester::Object(spawn(&mut practice, 1, &unit));
     practice.simulation.ask(victim, hit(1), by);
@@ -166,7 +166,7 @@ fn a_death_scores_once_and_the_dead_come_back_elsewhere() {
 }
 
 #[test]
-fn players_cannot_ask_for_what_only_rules_may() {
+fn players_cannot_request_actions_of_rules() {
     let mut practice = walled(1);
     let me = put(&mut practice, 1, (10, 20), 1);
     let other = put(&mut practice, 2, (20, 20), 2);
@@ -192,7 +192,7 @@ fn a_base_is_taken_by_the_majority_and_earns_points() {
     }
     let captured = |practice: &mut Practice, ticks: u32| {
         let events = (0..ticks).flat_map(|_| {
-            // It wanders on, and they with it.
+            // The base wanders on, and the avatars with it.
             let at = get::<TeamBase>(practice, base).pos;
             (1..=3).for_each(|player| {
                 let id = Avatar::of(player);
@@ -246,7 +246,7 @@ fn an_item_has_one_holder_who_loses_it_by_dying() {
 }
 
 #[test]
-fn a_unit_goes_by_the_way_that_everybody_works_out_and_stops_at_an_enemy() {
+fn a_unit_goes_by_the_computed_way_and_stops_at_an_enemy() {
     let mut practice = walled(1);
     let unit = Unit::at(Place { x: 2_560, y: 12_800 }, 1);
     put(&mut practice, 1, (10, 40), 1);
@@ -332,7 +332,7 @@ fn items_are_neither_doubled_nor_lost_and_scores_add_up() {
     let mut practice = Practice::new(setup, 64).unwrap();
     let (mut taken, mut dropped, mut died) = (0, 0, 0);
     for tick in 0..1_200 + 40 {
-        // At the end nobody acts any more, so that all that was asked is done.
+        // In the end no player acts any more, so that all requests are carried out.
         if tick < 1_200 {
             practice.think();
         }
@@ -357,7 +357,7 @@ fn items_are_neither_doubled_nor_lost_and_scores_add_up() {
 }
 
 #[test]
-fn nobody_is_ever_inside_an_obstacle() {
+fn no_avatar_is_ever_inside_an_obstacle() {
     for seed in 0..2 {
         let mut practice = Practice::new(Setup::for_players(40, seed), 40).unwrap();
         for _ in 0..800 {
@@ -383,7 +383,7 @@ fn inputs_out_of_range_are_refused_and_views_are_two() {
 }
 
 #[test]
-fn eyes_are_the_avatar_and_the_units_that_stand() {
+fn pivots_are_the_avatar_and_the_units_that_stand() {
     let mut practice = Practice::new(Setup { units: 2, ..Setup::for_players(4, 1) }, 1).unwrap();
     practice.step();
     let eyes = |practice: &Practice| {

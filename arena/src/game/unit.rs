@@ -1,8 +1,9 @@
-//! What units do: go where they are told, guard where they stand, and let themselves be steered.
+//! The rules of units: go to a target, guard, follow, and be steered.
 //!
-//! While a unit goes, its state hardly changes: whoever knows the map and the order knows where it
-//! is ([`Arena::unit_at`]). Its place is written when it stops (at its target, or at an enemy who is
-//! in the way) and every few seconds: those whom it comes near are told of it by its place.
+//! While a unit walks, its state hardly changes: every node that knows the map and the order
+//! computes its place ([`Arena::unit_at`]). The place is written when the unit stops (at its
+//! target, or at an enemy in its way) and every few seconds, because interest depends on the
+//! written place.
 
 use super::avatar::{self, NOTICED};
 use super::kinds::{AVATAR, Avatar, Duty, UNIT_HEALTH, Unit, Weapon, place, point, position, spot};
@@ -17,27 +18,27 @@ use foveate_wire::{ObjectId, Tick};
 
 /// How fast units go by themselves, in units per second.
 pub const SPEED: f64 = 5.0;
-/// An enemy who is this near stops a unit on its way.
+/// An enemy this near stops a unit on its way.
 pub const COLLISION: f64 = 2.0;
 /// A unit that stands hurts enemies this near.
 pub const GUARD: f64 = 8.0;
-/// What it costs them.
+/// The damage to them.
 pub const DAMAGE: u8 = 4;
 /// How long a unit that was shot down is away, in milliseconds.
 pub const AWAY_MS: u32 = 15_000;
-/// A unit that follows sets out when its player's avatar is farther than this.
+/// A unit that follows sets out when its player's avatar is farther away than this.
 pub const FOLLOWS: f64 = 10.0;
-/// The time between two looks around, in milliseconds: on the way, and where it stands.
+/// The time between two checks of the surroundings, in milliseconds: on the way, and standing.
 const LOOK_MS: (u32, u32) = (250, 1_000);
-/// The time on the way after which it tells where it is, in milliseconds. Each time costs a search
-/// for the rest of its way, here and at all who are told.
+/// The time on the way after which the unit writes its place, in milliseconds. Each time costs a
+/// search for the rest of its way, here and at all receivers.
 const TELLS_MS: u32 = 5_000;
-/// Hardly a unit is farther than this from the place that is told, in units.
+/// A unit is rarely farther than this from its written place, in units.
 pub(super) const STRAYS: f64 = SPEED * ((TELLS_MS + LOOK_MS.0) as f64 / 1_000.0 + 0.1);
 
 pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
     let id = turn.id();
-    // Staggered: units of different players look around in different ticks.
+    // Staggered, so that units of different players check their surroundings in different ticks.
     let phase = turn.tick().plus(id.serial().wrapping_add(id.origin().wrapping_mul(7))).0;
     let Some(mut unit) = turn.get::<Unit>() else { return };
     let look = if unit.walks() { LOOK_MS.0 } else { LOOK_MS.1 };
@@ -95,19 +96,20 @@ pub(super) fn place_at(arena: &Arena, unit: &Unit, tick: Tick) -> (Point, bool) 
         return (point(unit.pos), true);
     }
     let walked = f64::from(passed(unit, tick)) * SPEED / f64::from(arena.setup.rate.hz());
-    // Ordered about several times in one tick, it searches no way that it will not walk.
+    // If it was ordered several times in one tick, it does not search ways that it will not walk.
     match walked > 0.0 {
         true => arena.ways.to_node(unit.pos, unit.target).after(walked),
         false => (point(unit.pos), false),
     }
 }
 
-/// Ticks since it set out, fired or fell. A tick before that is one of a server that started anew.
+/// Ticks since it set out, fired or was shot down. A later tick than now comes from before a
+/// restart of the server.
 fn passed(unit: &Unit, tick: Tick) -> u32 {
     if Tick(unit.since).is_after(tick) { 0 } else { tick.since(Tick(unit.since)) }
 }
 
-/// Its place becomes what is told; what it is about is for the caller to say.
+/// Writes the current place as its own; the caller sets the duty.
 fn stop(arena: &Arena, now: Tick, unit: &mut Unit) {
     if unit.walks() {
         unit.pos = position(Place::near(place_at(arena, unit, now).0));
@@ -125,7 +127,7 @@ fn walk(arena: &Arena, turn: &StepContext<'_, Arena>, unit: &mut Unit) {
     }
 }
 
-/// Sets out anew from where it is, unless the way from there were longer: it never turns back.
+/// Sets out again from where it is, unless the way from there is longer: it never turns back.
 fn tell(arena: &Arena, turn: &StepContext<'_, Arena>, unit: &mut Unit, here: Point) {
     let pos = position(Place::near(here));
     let left = |pos: [f32; 2]| arena.ways.to_node(pos, unit.target).length();
@@ -138,14 +140,14 @@ fn tell(arena: &Arena, turn: &StepContext<'_, Arena>, unit: &mut Unit, here: Poi
     }
 }
 
-/// Sets out after the player's avatar, if that is far.
+/// Sets out to the player's avatar, if that is far away.
 fn follow(arena: &Arena, turn: &StepContext<'_, Arena>, unit: &mut Unit) {
     if go_after(arena, turn, unit).is_some_and(|far| far > FOLLOWS) {
         (unit.duty, unit.since) = (Duty::Join, turn.tick().0);
     }
 }
 
-/// Takes the player's avatar for its target, and tells how far off that is.
+/// Makes the player's avatar its target, and returns the distance.
 fn go_after(arena: &Arena, turn: &StepContext<'_, Arena>, unit: &mut Unit) -> Option<f64> {
     let world = turn.world().with_frozen();
     let avatar = world.get::<Avatar>(Avatar::of(turn.id().origin()))?;
@@ -160,7 +162,7 @@ fn come_back(arena: &Arena, turn: &StepContext<'_, Arena>, unit: &mut Unit) {
     let world = turn.world().with_frozen();
     let avatar = world.get::<Avatar>(Avatar::of(turn.id().origin()));
     let Some(avatar) = avatar.filter(Avatar::is_alive) else { return };
-    // A server that started anew counts its ticks from 0: whoever fell before that is back.
+    // A restarted server counts its ticks from 0: a unit that was shot down before is back.
     let fell_ahead = Tick(unit.since).is_after(turn.tick());
     if fell_ahead || passed(unit, turn.tick()) >= arena.ticks(AWAY_MS) {
         (unit.pos, unit.duty, unit.health) = (avatar.pos, Duty::Follow, UNIT_HEALTH);
@@ -168,7 +170,8 @@ fn come_back(arena: &Arena, turn: &StepContext<'_, Arena>, unit: &mut Unit) {
     }
 }
 
-/// One tick in its player's hands: it walks as fast as avatars do, without their momentum, and fires.
+/// One tick under its player's control: it walks as fast as avatars, without their momentum, and
+/// fires.
 fn steer(
     arena: &Arena,
     turn: &mut StepContext<'_, Arena>,
@@ -191,7 +194,7 @@ fn steer(
     weapon::shoot(arena, turn, &shooter, (Yaw(walk.yaw), Tick(seen)));
 }
 
-/// The velocity that an input asks for; the step itself sees to it that none is too fast.
+/// The velocity that an input asks for; the step limits it.
 fn wished(arena: &Arena, walk: ArenaInput) -> Velocity {
     let (sin, cos) = (i64::from(Yaw(walk.yaw).sin()), i64::from(Yaw(walk.yaw).cos()));
     let (forward, strafe) = (i64::from(walk.forward), i64::from(walk.strafe));

@@ -1,7 +1,7 @@
-//! Ways through the map, found once and remembered.
+//! Ways through the map, found once and cached.
 //!
-//! A way is a pure function of the map, where it begins and the node where it ends: whether it was
-//! remembered or found anew cannot be told. So this is the one thing behind a lock in the rules.
+//! A way is a pure function of the map, its start and the node at its end, so a cached way equals a
+//! new one. Therefore this may be behind a lock, as the only part of the rules.
 
 use crate::geometry::{Bounds, Point};
 use crate::graph::{NodeIx, PathScratch};
@@ -10,12 +10,12 @@ use crate::map::ArenaMap;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Ways that are remembered since the last time that there were so many. Then those that nobody has asked for since the
-/// time before are forgotten. On a large map one is long, and its search goes far.
+/// The size at which the cache starts a new generation and drops the ways not used since the
+/// generation before. On a large map a way is long, and its search is expensive.
 const MAX_WAYS: usize = 2_048;
-/// Width of a grid cell, in units: mostly some node is this near.
+/// Width of a grid cell, in units: usually there is a node this near.
 const CELL: f64 = 12.0;
-/// Of so many near nodes the nearest one that can be walked to is taken.
+/// How many near nodes are tried for a free straight line, the nearest first.
 const CANDIDATES: usize = 8;
 
 /// The ways of one map.
@@ -32,19 +32,18 @@ struct Memory {
     nodes: Vec<NodeIx>,
     searches: u64,
     known: Known,
-    /// What was known until `known` was begun anew.
+    /// The previous generation.
     older: Known,
 }
 
 /// By the place where a way begins and the node where it ends.
 type Known = BTreeMap<([i32; 2], u16), Arc<Way>>;
 
-/// Corners to walk from one to the next, and how far each is from the start.
+/// The corners of a way, and their distances from the start.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Way(Vec<(Point, f64)>);
 
 impl Way {
-    /// How long it is.
     pub fn length(&self) -> f64 {
         self.0.last().map_or(0.0, |(_, far)| *far)
     }
@@ -70,8 +69,8 @@ impl Ways {
         Ways { nodes: Grid::build(map.side(), CELL, &spots), map, memory: Mutex::default() }
     }
 
-    /// The node where a way from a point begins: the nearest that can be walked to. Of nodes that
-    /// are far away, or behind walls, the nearest.
+    /// The node where a way from a point begins: the nearest with a free straight line, or the
+    /// nearest one if there is none among the candidates.
     pub fn node_near(&self, at: Point) -> NodeIx {
         let mut nearest = NodeIx(0);
         for radius in [CELL, 3.0 * CELL, self.map.side() * 2.0] {
@@ -112,7 +111,7 @@ impl Ways {
         near
     }
 
-    /// Ways that were searched for, not remembered.
+    /// How many ways were searched, without those found in the cache.
     pub fn searches(&self) -> u64 {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner).searches
     }
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_in_use_are_remembered_and_the_others_forgotten() {
+    fn ways_in_use_are_kept_and_the_others_forgotten() {
         let (ways, mut rng) = (ways(2), Rng::with_seed(2));
         let (start, nodes) = ([40.0, 40.0], ways.map.graph().node_count() as u16);
         let used = ways.to_node(start, 1);
@@ -190,7 +189,7 @@ mod tests {
             ways.to_node(from, rng.u16(..nodes));
             assert!(Arc::ptr_eq(&used, &ways.to_node(start, 1)), "found anew");
         }
-        let memory = ways.memory.lock().expect("nobody panicked");
+        let memory = ways.memory.lock().expect("no thread panicked");
         assert!(memory.known.len() + memory.older.len() <= 2 * MAX_WAYS);
     }
 

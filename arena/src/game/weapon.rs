@@ -1,7 +1,7 @@
-//! What weapons do: how far they carry, what a hit costs, and whom a shot meets.
+//! The rules of weapons: range, damage, and what a shot hits.
 //!
-//! A shot is traced in the turn of its shooter, against the world as their player saw it, as far as
-//! the first wall. Each enemy that it meets is asked for a hit, and takes it in a turn of its own.
+//! A shot is traced in the step of its shooter, through the world as the shooter's player saw it,
+//! up to the first wall. Each enemy on the line is sent a hit, which its own rule applies.
 
 use super::avatar::NOTICED;
 use super::kinds::{AVATAR, Avatar, Charm, ITEM, Item, UNIT, Unit, Weapon, spot};
@@ -11,36 +11,36 @@ use crate::trig::{ONE, Yaw};
 use foveate_node::game::{EventArea, StepContext, World};
 use foveate_wire::{ObjectId, Tick};
 
-/// How near to an avatar's or a unit's centre a shot must pass: their radius.
+/// How near to the centre of an avatar or unit a shot must pass: their radius.
 pub const TARGET_RADIUS: f64 = crate::map::AVATAR_RADIUS;
-/// How far back a shooter's view may lie, in milliseconds: who plays over a slower link than this
-/// must aim ahead, rather than hit people who have been behind a wall for long.
+/// How far back a shooter's view may be, in milliseconds. Players on a slower link must aim ahead;
+/// otherwise they would hit avatars that have been behind a wall for long.
 pub const LAG_MS: u32 = 500;
-/// Time that changing the weapon takes, in milliseconds.
+/// The time to change the weapon, in milliseconds.
 pub const CHANGE_MS: u32 = 300;
-/// The longest cooldown, in milliseconds: as far ahead as a weapon's being ready can lie.
+/// The longest cooldown, in milliseconds: the farthest ahead that a weapon's readiness can be.
 pub const LONGEST_MS: u32 = 1_600;
-/// The farthest that any shot carries, in units. A shot's length fits a byte in quarters of them.
+/// The longest range of all weapons, in units. A shot's length in quarters of a unit must fit a
+/// byte.
 pub const FARTHEST: f64 = 60.0;
-/// What the holder of a blade does more: so many eighths.
+/// The damage of the holder of a blade, in eighths.
 const BLADE: u32 = 13;
 
 /// A weapon in numbers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Make {
-    /// How far it carries, in units.
+    /// The range, in units.
     pub reach: f64,
-    /// What a hit costs: point-blank, and at its reach. In between it falls evenly.
+    /// The damage of a hit: point-blank, and at full range. In between it falls linearly.
     pub damage: (u8, u8),
     /// Time between two shots, in milliseconds.
     pub cooldown_ms: u32,
-    /// How much wider its cone is to either side, per unit of way; 0 for a line, which ends at the
+    /// How much the cone widens to each side per unit of length; 0 for a line, which ends at the
     /// first enemy.
     pub spread: f64,
 }
 
 impl Weapon {
-    /// The weapon in numbers.
     pub const fn make(self) -> Make {
         match self {
             Weapon::Blaster => {
@@ -58,26 +58,26 @@ impl Weapon {
 }
 
 impl Make {
-    /// The most that a hit costs, point-blank and with a blade.
+    /// The greatest damage of a hit, point-blank and with a blade.
     pub fn most_damage(&self) -> u32 {
         u32::from(self.damage.0) * BLADE / 8
     }
 
-    /// What a hit costs at a distance.
+    /// The damage of a hit at a distance.
     pub fn damage_at(&self, distance: f64) -> u8 {
         let (near, far) = (f64::from(self.damage.0), f64::from(self.damage.1));
         (near + (far - near) * (distance / self.reach).clamp(0.0, 1.0)).round() as u8
     }
 }
 
-/// Who shoots, from where, and with what.
+/// The shooter, its place, and its weapon.
 pub(super) struct Shooter {
     pub from: Point,
     pub team: u8,
     pub weapon: Weapon,
 }
 
-/// One shot: whom it meets, of those that the shooter saw, is asked for the hit.
+/// Fires one shot: each enemy on the line, as the shooter saw it, is sent a hit.
 pub(super) fn shoot(
     arena: &Arena,
     turn: &mut StepContext<'_, Arena>,
@@ -118,8 +118,8 @@ pub(super) fn shoot(
     }
 }
 
-/// Whether an avatar has an item of this sort. An inventory is a query; an item that somebody holds
-/// was brought to them of late, so that it need only be looked for around them.
+/// Whether an avatar has an item of this sort. A held item was moved to its holder recently, so
+/// only the surroundings are searched.
 pub(super) fn holds(world: &World<'_>, (id, at): (ObjectId, Point), charm: Charm) -> bool {
     let has = |item: &Item| item.holder == id.origin() && item.charm == charm;
     let near = world.near(spot(at), super::item::STRAYS as f32);
@@ -127,7 +127,7 @@ pub(super) fn holds(world: &World<'_>, (id, at): (ObjectId, Point), charm: Charm
     items.any(|id| world.get::<Item>(id).as_ref().is_some_and(has))
 }
 
-/// A shot's way, as far as the first wall.
+/// The line of a shot, up to the first wall.
 struct Line {
     from: Point,
     along: Vector,
@@ -136,7 +136,7 @@ struct Line {
 }
 
 impl Line {
-    /// The enemies that it meets, as the shooter saw them, and how far away they were.
+    /// The enemies on the line as the shooter saw them, with their distances.
     fn enemies(
         &self,
         arena: &Arena,
@@ -147,7 +147,8 @@ impl Line {
         let back_then = world.as_seen(seen, limit);
         let earliest = world.tick().minus(limit);
         let then = if earliest.is_after(seen) { earliest } else { seen };
-        // Neighbours are found where they are told to be now; units on their way are elsewhere.
+        // Neighbours are searched by their current written places; units on their way are
+        // elsewhere.
         let middle = self.from + self.along * (self.reach / 2.0);
         let radius = self.reach / 2.0 + TARGET_RADIUS + unit::STRAYS;
         let mut met = Vec::new();
@@ -174,7 +175,7 @@ impl Line {
         met
     }
 
-    /// How far along it meets a body at `at`.
+    /// How far along the line it meets a body at `at`.
     fn meets(&self, arena: &Arena, at: Point) -> Option<f64> {
         let off = at - self.from;
         let (ahead, off_axis) = (off.dot(self.along), off.cross(self.along).abs());

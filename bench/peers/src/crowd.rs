@@ -60,9 +60,8 @@ impl Crowd {
     pub fn new(players: usize) -> Crowd {
         let (side, mut rng) = (side(players), fastrand::Rng::with_seed(1));
         let mut at = || (rng.f32() - 0.5) * side;
-        let walkers = (0..players)
-            .map(|_| Walker { pos: [at(), at(), 0.0], ..Walker::default() })
-            .collect();
+        let walkers =
+            (0..players).map(|_| Walker { pos: [at(), at(), 0.0], ..Walker::default() }).collect();
         Crowd { walkers, side, rng }
     }
 

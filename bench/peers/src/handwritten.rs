@@ -12,17 +12,13 @@ use renet2_netcode::{
     NetcodeTransportError, ServerAuthentication, ServerSetupConfig, ServerSocket,
 };
 
+use crate::clients::Client;
 use crate::crowd::{Crowd, Stride, WALKER, Walker, Wanderer, is_near, side};
-use crate::truth::{EVERY, Log, WITNESSES};
+use crate::truth::{EVERY, Log};
 use crate::usage::{Marks, Meter, Traffic};
 use crate::{Served, TICK, Task, next_tick};
 
 const PROTOCOL: u64 = 7;
-/// Clients take their turns in so many parts of a tick.
-const PARTS: u32 = 10;
-/// Clients that may connect at once.
-const AT_ONCE: usize = 50;
-const PATIENCE: Duration = Duration::from_secs(120);
 
 static SENT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 static RECEIVED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
@@ -158,14 +154,14 @@ pub fn serve(task: &Task, marks: &Marks) -> Result<Served, Box<dyn Error>> {
     }
 }
 
-struct Player {
+pub struct Player {
     client: RenetClient,
     transport: NetcodeClientTransport,
     wanderer: Wanderer,
     me: Option<Walker>,
 }
 
-impl Player {
+impl Client for Player {
     fn join(number: usize, task: &Task, server: SocketAddr) -> Result<Player, Box<dyn Error>> {
         let authentication = ClientAuthentication::Unsecure {
             server_addr: server,
@@ -184,7 +180,10 @@ impl Player {
         })
     }
 
-    /// One tick: receive, show, answer with an input.
+    fn is_connected(&self) -> bool {
+        self.transport.is_connected()
+    }
+
     fn step(&mut self, number: usize, log: Option<&mut Log>) -> std::io::Result<()> {
         self.client.update(TICK);
         let _ = self.transport.update(TICK, &mut self.client);
@@ -211,55 +210,5 @@ impl Player {
         }
         let _ = self.transport.send_packets(&mut self.client);
         Ok(())
-    }
-}
-
-/// Plays all clients; how many connected.
-pub fn play(
-    task: &Task,
-    server: SocketAddr,
-    mark: &mut dyn FnMut() -> Result<(), Box<dyn Error>>,
-) -> Result<usize, Box<dyn Error>> {
-    let mut players: Vec<Player> = Vec::new();
-    let mut log = Log::create(&task.folder, "shown")?;
-    let begun = Instant::now();
-    let (mut part, mut due) = (0, Instant::now());
-    let (mut measured, mut began): (Option<Instant>, bool) = (None, false);
-    loop {
-        let connected = players.iter().filter(|player| player.transport.is_connected()).count();
-        match measured {
-            None if connected == task.clients => {
-                // A few seconds for everything to settle.
-                measured = Some(Instant::now() + Duration::from_secs(3));
-            }
-            None if begun.elapsed() > PATIENCE => return Err(format!("{connected} connected").into()),
-            None if players.len() < task.clients && players.len() < connected + AT_ONCE => {
-                players.push(Player::join(players.len(), task, server)?);
-            }
-            _ => {}
-        }
-        if part == 0 && let Some(at) = measured {
-            let now = Instant::now();
-            if now >= at + Duration::from_secs(task.seconds) {
-                mark()?;
-                log.flush()?;
-                return Ok(connected);
-            }
-            if now >= at && !began {
-                began = true;
-                mark()?;
-            }
-        }
-        for (number, player) in players.iter_mut().enumerate() {
-            if number as u32 % PARTS == part {
-                let log = (began && number.is_multiple_of(WITNESSES)).then_some(&mut log);
-                player.step(number, log)?;
-            }
-        }
-        part = (part + 1) % PARTS;
-        due += TICK / PARTS;
-        let now = Instant::now();
-        due = due.max(now);
-        std::thread::sleep(due - now);
     }
 }

@@ -4,12 +4,14 @@
 //! processor, plays all clients on another, and prints one JSON object. `cargo xtask bench-peers` runs it beside
 //! `foveate load`, which is the same for ours.
 //!
-//! The path of a run: [`crowd`] moves players, a library's file ([`handwritten`], [`raw`]) carries inputs and
+//! The path of a run: [`crowd`] moves players, a library's file ([`handwritten`], [`replicon`], [`raw`]) carries inputs and
 //! states, [`truth`] lays what clients were shown beside what was, [`usage`] counts processor time and bytes.
 
+mod clients;
 mod crowd;
 mod handwritten;
 mod raw;
+mod replicon;
 mod truth;
 mod usage;
 
@@ -48,7 +50,7 @@ pub struct Served {
     pub received: usage::Traffic,
 }
 
-const USAGE: &str = "usage: foveate-bench-peers run handwritten|raw --clients N [--seconds N] \
+const USAGE: &str = "usage: foveate-bench-peers run handwritten|replicon|raw --clients N [--seconds N] \
                      [--down-size BYTES] [--up-size BYTES]";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -77,6 +79,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let marks = usage::Marks::listen();
             let served = match library.as_str() {
                 "handwritten" => handwritten::serve(&task, &marks)?,
+                "replicon" => replicon::serve(&task, &marks)?,
                 "raw" => raw::serve(&task, &marks)?,
                 _ => return Err(USAGE.into()),
             };
@@ -89,6 +92,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn figures(library: &str, task: &Task, served: Served) -> Value {
     let per_client = |count: u64| count as f64 / served.seconds / task.clients as f64;
+    // Not every library counts them.
+    let packets = |count: u64| (count > 0).then(|| per_client(count));
     json!({
         "lib": library,
         "clients": task.clients,
@@ -96,8 +101,8 @@ fn figures(library: &str, task: &Task, served: Served) -> Value {
         "hz": served.ticks as f64 / served.seconds,
         "down_bytes_s": per_client(served.sent.bytes),
         "up_bytes_s": per_client(served.received.bytes),
-        "down_packets_s": per_client(served.sent.packets),
-        "up_packets_s": per_client(served.received.packets),
+        "down_packets_s": packets(served.sent.packets),
+        "up_packets_s": packets(served.received.packets),
         "rss_mb": served.rss_kib / 1024.0,
     })
 }
@@ -123,7 +128,8 @@ fn run(library: &str, task: &Task) -> Result<Value, Box<dyn Error>> {
         Ok(input.flush()?)
     };
     let connected = match library {
-        "handwritten" => handwritten::play(task, server, &mut mark)?,
+        "handwritten" => clients::play::<handwritten::Player>(task, server, &mut mark)?,
+        "replicon" => clients::play::<replicon::Player>(task, server, &mut mark)?,
         _ => raw::play(task, server, &mut mark)?,
     };
     drop(input);

@@ -75,9 +75,12 @@ impl Line {
             for (meta, part) in metas[..count].iter().zip(self.room.chunks_exact_mut(self.part)) {
                 for bytes in part[..meta.len].chunks_mut(meta.stride.max(1)) {
                     traffic.add(bytes.len());
-                    let Some((header, sealed)) = bytes.split_at_mut_checked(HEADER) else { continue };
+                    let Some((header, sealed)) = bytes.split_at_mut_checked(HEADER) else {
+                        continue;
+                    };
                     let client = u32::from_le_bytes([0, 1, 2, 3].map(|at| header[at]));
-                    let number = u64::from_le_bytes([4, 5, 6, 7, 8, 9, 10, 11].map(|at| header[at]));
+                    let number =
+                        u64::from_le_bytes([4, 5, 6, 7, 8, 9, 10, 11].map(|at| header[at]));
                     let nonce = Line::nonce(number);
                     if self.key.open_in_place(nonce, Aad::from(&*header), sealed).is_ok() {
                         take(client, meta.addr);

@@ -44,7 +44,9 @@ fn lines(path: &Path) -> std::io::Result<Vec<(u32, usize, usize, Walker)>> {
         let [tick, eye, who, x, y, z] = words[..] else { continue };
         let part = |word: &str| word.parse().unwrap_or(f32::NAN);
         let walker = Walker { pos: [part(x), part(y), part(z)], ..Walker::default() };
-        let (Ok(tick), Ok(eye), Ok(who)) = (tick.parse(), eye.parse(), who.parse()) else { continue };
+        let (Ok(tick), Ok(eye), Ok(who)) = (tick.parse(), eye.parse(), who.parse()) else {
+            continue;
+        };
         rows.push((tick, eye, who, walker));
     }
     Ok(rows)

@@ -1,8 +1,8 @@
 //! What a process has used of the machine, and marks of the measured time.
 
 use std::io::BufRead;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -77,7 +77,12 @@ pub struct Meter {
 
 impl Meter {
     /// A tick is over. The figures once the measured time is.
-    pub fn tick(&mut self, marks: &Marks, sent: Traffic, received: Traffic) -> Option<super::Served> {
+    pub fn tick(
+        &mut self,
+        marks: &Marks,
+        sent: Traffic,
+        received: Traffic,
+    ) -> Option<super::Served> {
         match (marks.phase(), self.begun) {
             (1, None) => {
                 self.begun = Some((std::time::Instant::now(), processor_time(), sent, received));

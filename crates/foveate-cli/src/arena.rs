@@ -1,4 +1,4 @@
-//! The arena as a world for the laboratory, which knows no game: bots as movement, walls as sight.
+//! The arena as a world for the laboratory, which depends on no game: bots as movement, walls as visibility.
 
 use foveate_arena::movement::MAX_SPEED;
 use foveate_arena::{ArenaMap, RoamingBots, Walls};
@@ -7,21 +7,21 @@ use foveate_lab::movement::{AvatarPose, Movement};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// RoamingBots on one map.
+/// Bots on one map.
 const BOTS: usize = 64;
 /// The side of the map.
 const SIDE: f64 = 300.0;
-/// Obstacles on it: about as dense as on the arena's own maps.
+/// Obstacles on it, about as dense as on the arena's own maps.
 const OBSTACLES: usize = 160;
 
-/// The arena's bots, one round a tick.
+/// The movement of the arena's bots, one tick per round.
 pub struct ArenaMovement {
     map: Arc<ArenaMap>,
     bots: RoamingBots,
 }
 
 impl ArenaMovement {
-    /// So many bots on a map.
+    /// Makes `count` bots on a map.
     pub fn new(map: Arc<ArenaMap>, count: usize, seed: u64) -> ArenaMovement {
         let bots = RoamingBots::new(Arc::clone(&map), count, seed);
         ArenaMovement { map, bots }
@@ -73,7 +73,7 @@ impl LabHost for ArenaHost {
         WalledWorld { movement: Box::new(ArenaMovement::new(map, BOTS, seed)), sight }
     }
 
-    /// There are as many obstacles to the square as on the other maps.
+    /// The density of obstacles is the same as on the other maps.
     fn walkers(&self, seed: u64, count: usize, side: f32) -> Box<dyn Movement> {
         let side = f64::from(side);
         let obstacles = OBSTACLES as f64 * (side / SIDE).powi(2);

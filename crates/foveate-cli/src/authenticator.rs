@@ -1,5 +1,4 @@
-//! Which players may join, and what is kept of them: accounts as the configuration has them, or a peer's own
-//! player and nobody else.
+//! Which players may join, and what is kept of them: accounts as configured, or a peer's own player only.
 
 use crate::config::{Config, Tokens};
 use foveate_io::host::{Accounts, Authenticator, Kept, LoginReply};
@@ -9,17 +8,16 @@ use foveate_node::{Link, Simulation};
 use foveate_wire::Tick;
 use std::error::Error;
 
-/// The authenticator of `foveate serve`, and of a peer's window.
+/// The authenticator of `foveate serve` and of a peer's window.
 pub enum MainAuthenticator {
-    /// Players by name, as the configuration has them.
+    /// Players by name, as configured.
     Accounts(Box<Accounts>),
-    /// With their peer: every page that joins plays as this player, whose objects the peer keeps.
+    /// In a peer's window: every page that joins plays as this player, whose objects the peer keeps.
     Peer(PlayerId),
 }
 
 impl MainAuthenticator {
-    /// Opens what the configuration names, and puts the world that was kept into the simulation; a new one
-    /// if there was none.
+    /// Opens the configured storage, and restores the saved world into the simulation, or populates a new one.
     pub fn open<G: Game>(
         config: &Config,
         simulation: &mut Simulation<G>,
@@ -55,7 +53,7 @@ impl MainAuthenticator {
         }
     }
 
-    /// Writes what waits.
+    /// Writes all pending changes.
     pub fn close(self) -> Result<(), Box<dyn Error>> {
         match self {
             MainAuthenticator::Accounts(accounts) => Ok(accounts.close()?),
@@ -142,7 +140,7 @@ mod tests {
         assert!(!saved(&simulation).is_empty());
         assert_eq!(saved(&simulation), kept(&simulation));
 
-        // And whole again at the end, whatever changed since it was saved last.
+        // All of it again at the end, whatever has changed since it was last saved.
         let mut simulation =
             Simulation::new(Arc::clone(&simulation.game), Rounds::every(Micros(50_000)));
         let mut door = MainAuthenticator::open(&config, &mut simulation).unwrap();
@@ -158,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_created_and_removed_at_run_time_is_so_after_a_restart() {
+    fn objects_created_and_removed_at_run_time_are_so_after_a_restart() {
         let folder = std::env::temp_dir().join(format!("foveate-made-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let text = "[storage]\npath = \"world.db\"\n";
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn players_are_told_when_storage_is_away() {
+    fn players_are_told_when_storage_fails() {
         let folder = std::env::temp_dir().join(format!("foveate-away-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let text = "[storage]\npath = \"world.db\"\n";
@@ -203,8 +201,8 @@ mod tests {
             reply = door.answered().map_or(LoginReply::Pending, |(_, reply)| reply);
         }
         assert_eq!(reply, LoginReply::Rejected(Refusal::Storage));
-        assert!(door.trouble().is_some_and(|trouble| trouble.contains("not there any more")));
-        // What was not saved cannot be: the file is away.
+        assert!(door.trouble().is_some_and(|trouble| trouble.contains("was moved or deleted")));
+        // Unsaved changes cannot be saved, since the file is gone.
         assert!(door.close().is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -1,8 +1,8 @@
-//! The crowd: players who walk about, and nothing else. For measuring what a server costs.
+//! The crowd: players that only walk, to measure the cost of a server.
 //!
-//! The workload that `lab scale` and other libraries are measured on, with real clients: a square of
-//! side 40·√N, waypoints within 60 units, 2 to 8 units a second, pauses of up to 3 s; while walking z
-//! bobs by 0.1 and the yaw sways; a byte changes about every 5 s; a view of 120 units.
+//! This is the workload of `lab scale` and of the comparison with other libraries, with real clients: a square of side
+//! 40·√N, waypoints within 60 units, 2 to 8 units a second, pauses of up to 3 s. While walking, z bobs by 0.1 and the
+//! yaw sways; a byte changes about every 5 s; the view has a radius of 120 units.
 
 use foveate_node::game::{Brain, Game, PlayerId, Requester, Spawn, StepContext, World};
 use foveate_sync::interest::{Bound, View, presets};
@@ -10,13 +10,13 @@ use foveate_wire::{KindId, ObjectId, Replicate, Schema, SchemaError};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Players are shown up to here, in world units.
+/// The radius of the view, in world units.
 pub const RADIUS: f32 = 120.0;
 const HZ: f32 = 20.0;
-/// The fastest that anybody walks, units a second.
+/// The largest speed of a walker, in units per second.
 const FASTEST: f32 = 8.0;
 
-/// One who walks about.
+/// A walker.
 #[derive(Replicate, Clone, PartialEq, Debug)]
 #[replicate(max_speed = 9.0)]
 pub struct Walker {
@@ -27,33 +27,33 @@ pub struct Walker {
     mood: u8,
 }
 
-/// Where a walker goes, in sixteenths of a unit a second.
+/// A walker's velocity, in sixteenths of a unit per second.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Stride {
     east: i16,
     north: i16,
 }
 
-/// The rules.
+/// The rules of the crowd.
 pub struct CrowdGame {
     schema: Arc<Schema>,
     side: f32,
 }
 
 impl CrowdGame {
-    /// A square with room for so many.
+    /// A square with room for this many players.
     pub fn new(players: usize) -> Result<CrowdGame, SchemaError> {
         let schema = Arc::new(Schema::new(vec![Walker::spec()])?);
         Ok(CrowdGame { schema, side: 40.0 * (players.max(1) as f32).sqrt() })
     }
 
-    /// How wide the square is.
+    /// The side of the square.
     pub fn side(&self) -> f32 {
         self.side
     }
 }
 
-/// Even numbers from 0 to 1, the same for the same arguments.
+/// Evenly distributed numbers from 0 to 1, a function of the arguments.
 fn chance(a: u32, b: u32) -> f32 {
     fastrand::Rng::with_seed(u64::from(a) << 32 | u64::from(b)).f32()
 }
@@ -94,7 +94,7 @@ impl Game for CrowdGame {
                 for (at, by) in walker.pos.iter_mut().zip(by) {
                     *at = (*at + by * slower).clamp(-edge, edge);
                 }
-                // By the way gone, not by the time: so the walker itself can foresee it.
+                // A function of place rather than time, so that the client can predict it.
                 let phase = 1.5 * (walker.pos[0] + walker.pos[1]) + me as f32;
                 walker.pos[2] = 0.1 * phase.sin();
                 walker.yaw = by[1].atan2(by[0]) + 0.08 * (phase * 1.3).sin();
@@ -137,7 +137,7 @@ pub struct Wanderer {
 }
 
 impl Wanderer {
-    /// One who wanders by a seed.
+    /// A wanderer with a seed, in a square of this side.
     pub fn new(seed: u64, side: f32) -> Wanderer {
         let rng = fastrand::Rng::with_seed(seed);
         Wanderer { rng, side, goal: None, speed: 4.0, pause: 0 }

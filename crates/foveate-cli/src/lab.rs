@@ -8,7 +8,7 @@ use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The lists of experiments that the program joins.
+/// The lists of experiments of all crates.
 const LISTS: &[&[&dyn Experiment]] =
     &[experiments::ALL, foveate_gvo::ALL, foveate_silac::ALL, threads::ALL];
 
@@ -19,7 +19,7 @@ fn all() -> Vec<&'static dyn Experiment> {
     all
 }
 
-/// The experiments
+/// The parsed command line of `foveate lab`.
 pub struct Lab {
     task: Task,
 }
@@ -31,7 +31,7 @@ enum Task {
 
 #[derive(Args)]
 struct List {
-    /// Print a complete command line of each instead
+    /// Print a complete command line for each instead
     #[arg(long)]
     commands: bool,
 }
@@ -58,7 +58,7 @@ impl Args for Lab {
         let command = command.subcommand_required(true).arg_required_else_help(true);
         all().into_iter().fold(command.subcommand(list), |command, experiment| {
             let it = Common::augment_args(experiment.options(Command::new(experiment.name())));
-            // Last: the documentation of a struct of options would take its place.
+            // Set last: the doc comment of the options' struct would replace it otherwise.
             command.subcommand(it.about(experiment.about()))
         })
     }
@@ -86,7 +86,7 @@ impl FromArgMatches for Lab {
 }
 
 impl Common {
-    /// Checks where results go before hours are spent on them.
+    /// Checks the output paths before hours are spent on a run.
     fn prepare(&self) -> Result<(), Box<dyn Error>> {
         if let Some(folder) = self.json.as_deref().and_then(Path::parent)
             && !folder.as_os_str().is_empty()
@@ -101,7 +101,7 @@ impl Common {
         Ok(())
     }
 
-    /// Prints, writes, reports.
+    /// Prints tables, and writes rows and report.
     fn finish(&self, done: Done) -> Result<(), Box<dyn Error>> {
         let mut out = std::io::stdout().lock();
         for table in &done.tables {
@@ -130,7 +130,7 @@ impl Common {
     }
 }
 
-/// Each experiment's name and what it shows, or the command that runs it.
+/// Prints each experiment's name and description, or its command line.
 fn list(list: &List) -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
     for experiment in all() {
@@ -143,7 +143,7 @@ fn list(list: &List) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs what was asked for.
+/// Runs the chosen experiment.
 pub fn run(lab: &Lab) -> Result<(), Box<dyn Error>> {
     match &lab.task {
         Task::List(options) => list(options),
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_that_could_not_be_written_are_refused_before_the_run() {
+    fn unwritable_output_paths_are_rejected_before_the_run() {
         let common = |json: Option<&str>, report: Option<&str>| {
             let (json, report) = (json.map(PathBuf::from), report.map(PathBuf::from));
             Common { seed: 1, quick: true, json, report }
@@ -171,7 +171,7 @@ mod tests {
         }
         let message = common(Some("no/such/rows.json"), None).prepare().unwrap_err().to_string();
         assert!(message.contains("no/such"), "{message}");
-        // A file is no folder.
+        // A file is not a folder.
         let message = common(None, Some("Cargo.toml/reports")).prepare().unwrap_err().to_string();
         assert!(message.contains("Cargo.toml/reports"), "{message}");
     }

@@ -1,7 +1,7 @@
-//! `foveate load`: what a server costs with so many real clients, on this machine.
+//! `foveate load`: the cost of a server with many real clients, on this machine.
 //!
-//! Starts a server as a process of its own on one processor and plays all clients on another, over
-//! QUIC on loopback. What others believed is compared with where everybody was.
+//! Starts a server as a separate process on one processor, and runs all clients on another, over QUIC on loopback.
+//! Clients' replicas are compared with the true places.
 
 use crate::bots::{self, BotsArgs, Witness};
 use crate::hostile::{Attack, AttackTarget, HOSTILE, HostileKind};
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A server and its clients, measured
 #[derive(clap::Args)]
 pub struct Load {
-    /// How many clients; several counts are tried one after the other
+    /// Numbers of clients, measured one after the other
     #[arg(long, value_delimiter = ',', default_value = "1000")]
     clients: Vec<usize>,
     /// Rules of the game
@@ -33,43 +33,42 @@ pub struct Load {
     /// Seed of world and bots
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Bytes a second to each player; 0: no limit
+    /// Bytes per second to each player; 0 for no limit
     #[arg(long, default_value_t = 64_000)]
     budget: u32,
-    /// Measure instead what a flood from one address does to the others: five calm runs and five under it,
-    /// in turn
+    /// Measure instead how a flood from one address affects the others: five runs without and five with it, alternating
     #[arg(long)]
     flood: bool,
-    /// Measure instead what hostile clients of these kinds do to the others, 31 of each kind in turn, against as many more
-    /// honest ones: five runs of each, in turn
+    /// Measure instead how hostile clients of these kinds affect the others, 31 of each kind in turn, compared with as
+    /// many more honest ones: five runs of each, alternating
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with_all = ["flood", "bad_network", "game"])]
     hostile: Vec<HostileKind>,
-    /// Over a bad network: round trips of 150 ± 40 ms, 5 % of packets lost in bursts of three, either way.
-    /// Errors are then those at the very moment, with what delay and losses add
+    /// Simulate a bad network: round trips of 150 ± 40 ms, 5 % of packets lost in bursts of three, in each direction.
+    /// Errors are then measured in the server's current round, including delay and losses
     #[arg(long, conflicts_with = "flood")]
     bad_network: bool,
-    /// Measure with datagrams beside QUIC
+    /// Send datagrams in QUIC instead of beside it
     #[arg(long)]
-    direct_datagrams: bool,
-    /// Bytes a second to all players together: views give way beyond it
+    quic_datagrams: bool,
+    /// Bytes per second to all players together; beyond it views become looser
     #[arg(long, value_name = "BYTES")]
     uplink: Option<u64>,
-    /// Let another program take half of the server's processor
+    /// Let another program use half of the server's processor
     #[arg(long)]
     compete: bool,
-    /// Write rows there
+    /// Write rows to this file
     #[arg(long)]
     json: Option<PathBuf>,
 }
 
-/// Runs of each kind, calm and under attack.
+/// Runs of each kind, with and without attack.
 const TURNS: usize = 5;
-/// Under attack, 99 % of rounds take at most so many times what they take without.
+/// Under attack, the 99th percentile of rounds may take longer by this factor.
 const SLOWER: f64 = 1.1;
 
 /// `--bad-network`, as the server's configuration.
 const BAD_NETWORK: &str = "[network]\ndelay_ms = 55\njitter_ms = 40\nloss = 0.05\nburst = 3\n";
-/// Up to where errors are near, and up to where not yet far, in world units.
+/// Up to where errors count as near, and up to where as not yet far, in world units.
 const NEAR: [f64; 2] = [40.0, 70.0];
 
 /// Measures, and prints a row for each count.
@@ -101,7 +100,7 @@ pub fn run(args: &Load) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// One run: how many clients play, for how many the world is made, and what attacks it.
+/// One run: the number of clients, the number that the world is made for, and the attack.
 #[derive(Clone, Copy)]
 struct LoadRun {
     clients: usize,
@@ -109,13 +108,13 @@ struct LoadRun {
     attack: Option<HostileKind>,
 }
 
-/// A server process; it ends with its standard input.
+/// A server process, which ends when its standard input is closed.
 struct Server {
     child: Child,
     input: Option<ChildStdin>,
     output: std::io::Lines<BufReader<std::process::ChildStdout>>,
     address: SocketAddr,
-    /// Where its pages are, if there are any.
+    /// The address of its pages, if any.
     web: Option<SocketAddr>,
 }
 
@@ -124,14 +123,14 @@ impl Server {
         let game = if args.game == Rules::Arena { "arena" } else { "crowd" };
         let config = folder.join("foveate.toml");
         let mut text = String::from(if args.bad_network { BAD_NETWORK } else { "" });
-        if args.direct_datagrams {
-            text.push_str("[server]\ndatagrams = \"direct\"\n");
+        if args.quic_datagrams {
+            text.push_str("[server]\ndatagrams = \"quic\"\n");
         }
         if let Some(uplink) = args.uplink {
             text.push_str(&format!("[limits]\nuplink_bytes_per_second = {uplink}\n"));
         }
         std::fs::write(&config, text)?;
-        // All runs that are compared serve pages, whether they are asked for or not.
+        // All compared runs serve pages, whether or not they are requested.
         let web = !args.hostile.is_empty();
         let mut child = Command::new(std::env::current_exe()?)
             .args(["serve", "--measured", "--no-metrics", "--pin", "0", "--listen", "127.0.0.1:0"])
@@ -149,7 +148,7 @@ impl Server {
         let output = child.stdout.take().ok_or("no output")?;
         let mut output = BufReader::new(output).lines();
         let first = output.next().ok_or("the server ended")??;
-        let address = first.strip_prefix("listening on ").ok_or("the server says no address")?;
+        let address = first.strip_prefix("listening on ").ok_or("the server printed no address")?;
         let mut server = Server { address: address.parse()?, web: None, child, input, output };
         while web && server.web.is_none() {
             let line = server.output.next().ok_or("the server ended")??;
@@ -159,7 +158,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Here the measured time begins, or ends.
+    /// Marks the start or the end of measuring.
     fn mark(&mut self) -> Result<(), Box<dyn Error>> {
         let input = self.input.as_mut().ok_or("the server has ended")?;
         input.write_all(b"\n")?;
@@ -177,7 +176,7 @@ impl Server {
     }
 }
 
-/// A thread that is busy on one processor as long as it is held, so that others there have half of it.
+/// A thread that keeps one processor busy while it exists, so that other threads there get half of it.
 struct Competitor(Arc<AtomicBool>);
 
 impl Competitor {
@@ -200,7 +199,7 @@ impl Drop for Competitor {
     }
 }
 
-/// The median over runs of a kind.
+/// The median over runs of one kind.
 fn median(runs: &[Value], attack: Option<HostileKind>, key: &str) -> f64 {
     let name = json!(attack.map(HostileKind::name));
     let of = runs.iter().filter(|run| run["attack"] == name);
@@ -208,8 +207,8 @@ fn median(runs: &[Value], attack: Option<HostileKind>, key: &str) -> f64 {
     usage::quantile(&mut values, 0.5)
 }
 
-/// The median over the calm runs' median ticks beside that over the flooded ones', and what the flood
-/// was answered with.
+/// Compares the median tick of calm runs with that of runs under a flood; both are medians over runs. Also returns how
+/// the server answered the flood.
 fn flooded(args: &Load, run: LoadRun) -> Result<Value, Box<dyn Error>> {
     let mut runs = Vec::new();
     let flood = Some(HostileKind::Flood);
@@ -230,8 +229,8 @@ fn flooded(args: &Load, run: LoadRun) -> Result<Value, Box<dyn Error>> {
     }))
 }
 
-/// Runs with hostile clients of each kind in turn beside runs with as many more honest ones. The verdict
-/// is by processor time: the machine may be busy with other programs.
+/// Alternates runs with hostile clients of each kind and runs with as many more honest ones. The verdict uses processor
+/// time, since the machine may be busy with other programs.
 fn under_attack(args: &Load, clients: usize) -> Result<(Vec<Value>, Vec<Verdict>), Box<dyn Error>> {
     let players = clients + HOSTILE;
     let mut runs = Vec::new();
@@ -292,7 +291,7 @@ fn measure(args: &Load, run: LoadRun) -> Result<Value, Box<dyn Error>> {
     let (was, believed) = (folder.join("was"), folder.join("believed"));
     let mut server = Server::start(args, players, &folder)?;
     let bots = BotsArgs {
-        connect: server.address.into(),
+        connect: vec![server.address.into()],
         trust: foveate_io::Trust::InsecureDevelopmentOnly,
         tick_hz: 20,
         count: clients,
@@ -335,7 +334,7 @@ fn measure(args: &Load, run: LoadRun) -> Result<Value, Box<dyn Error>> {
         "bad_network": args.bad_network,
         "uplink": args.uplink,
         "competing": args.compete,
-        "datagrams": if args.direct_datagrams { "direct" } else { "quic" },
+        "datagrams": if args.quic_datagrams { "quic" } else { "direct" },
         "err_p95": usage::quantile(&mut offs, 0.95),
         "missing": missing,
         "err_deg_p50": usage::quantile(&mut degrees, 0.5),
@@ -353,12 +352,12 @@ fn measure(args: &Load, run: LoadRun) -> Result<Value, Box<dyn Error>> {
     Ok(row)
 }
 
-/// 95 % of the errors are below, in world units: near, not yet far, far.
+/// The 95th percentile of errors in world units: near, not yet far, far.
 fn by_distance(errors: &[truth::StateError]) -> [f64; 3] {
     p95_of_parts(errors, |error| NEAR.iter().filter(|edge| error.away > **edge).count())
 }
 
-/// And in each third of the time: what diverges gets worse.
+/// The 95th percentile of errors in each third of the time, which shows divergence.
 fn by_third(errors: &[truth::StateError]) -> [f64; 3] {
     let (first, last) = errors
         .iter()
@@ -381,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_told_by_distance_and_by_time() {
+    fn errors_are_reported_by_distance_and_by_time() {
         let error = |tick, off, away| truth::StateError { tick, off, away };
         let errors =
             [error(20, 1.0, 40.0), error(40, 2.0, 41.0), error(60, 3.0, 71.0), error(80, 9.0, 5.0)];

@@ -1,4 +1,4 @@
-//! The lobbies that a peer is listed at, and finds its game at.
+//! The lobbies at which a peer is listed and finds its game.
 
 use foveate_io::keys::KeyPair;
 use foveate_io::lobby::LobbyClient;
@@ -8,32 +8,31 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long a lobby may take to answer,
+/// The longest that a lobby may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// and one that is told good-bye.
+/// The longest that a lobby may take to confirm a leave.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// How long those who are about to begin a game wait for others who are.
+/// How long peers that are about to start a game wait for other such peers.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// What ends a peer's thread.
+/// An error that ends a peer's thread.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// All lobbies that were named.
+/// All lobbies given on the command line.
 pub struct Lobbies {
     clients: Vec<LobbyClient>,
     me: Key,
 }
 
 impl Lobbies {
-    /// No lobby was asked yet.
+    /// Makes the clients; nothing is sent yet.
     pub fn new(lobbies: &[SocketAddr], keys: &KeyPair) -> Result<Lobbies, Failure> {
         let clients = lobbies.iter().map(|lobby| LobbyClient::new(*lobby, keys.clone()));
         Ok(Lobbies { clients: clients.collect::<Result<_, _>>()?, me: keys.key() })
     }
 
-    /// Peers to join through; none: this peer is to begin the game. Before it does so it says that it is
-    /// about to, and looks again after a moment: of those who begin at once, the one with the lowest key
-    /// does.
+    /// Peers through which to join; empty if this peer has to start the game. Before that it announces that it is about
+    /// to, and looks again after a moment: of peers that start at once, the one with the lowest key does it.
     pub fn seek(&mut self, coming: &Announcement) -> Result<Vec<Entry>, Failure> {
         let is_inside = |entry: &Entry| entry.said.players > 0;
         let found = self.contacts(&coming.game)?;
@@ -52,7 +51,7 @@ impl Lobbies {
         Ok(found)
     }
 
-    /// Tells all of them, and waits until one has heard it.
+    /// Announces this peer to all lobbies; fails if none answers.
     pub fn announce(&mut self, said: &Announcement) -> Result<(), Failure> {
         let mut heard = Err("no lobby was named".into());
         for lobby in &mut self.clients {
@@ -65,8 +64,8 @@ impl Lobbies {
         heard
     }
 
-    /// Everybody who is listed for the game, in an order that differs from peer to peer, so that not all
-    /// newcomers knock at the same door.
+    /// All peers listed for the game, in an order that differs from peer to peer, so that not all newcomers ask the
+    /// same one.
     pub fn contacts(&mut self, game: &str) -> Result<Vec<Entry>, Failure> {
         let (mut found, mut failure) = (Vec::<Entry>::new(), None);
         for lobby in &mut self.clients {
@@ -86,19 +85,19 @@ impl Lobbies {
         Ok(found)
     }
 
-    /// What they are to say of this peer from now on.
+    /// Sets what the lobbies are told of this peer from now on.
     pub fn keep(&mut self, said: &Announcement) {
         self.clients.iter_mut().for_each(|lobby| lobby.keep(said.clone()));
     }
 
-    /// Signs of life, and answers to them.
+    /// Repeats announcements when due, and reads the answers.
     pub fn poll(&mut self) {
         for lobby in &mut self.clients {
             lobby.poll();
         }
     }
 
-    /// Good-bye. A lobby that is away forgets by itself.
+    /// Leaves all lobbies. A lobby that does not answer forgets this peer after a while.
     pub fn leave(&mut self) {
         self.clients.iter_mut().for_each(|lobby| lobby.leave(FAREWELL).unwrap_or(()));
     }

@@ -1,4 +1,4 @@
-//! `foveate lobby`: which games are on, and through whom to join them.
+//! `foveate lobby`: lists games, and peers through which to join them.
 
 use foveate_io::keys::KeyPair;
 use foveate_io::lobby::{LobbyClient, LobbyHost};
@@ -11,29 +11,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether to stop.
+/// Interval between checks whether to stop.
 const STEP: Duration = Duration::from_millis(200);
-/// How long a lobby may take to answer.
+/// The longest that a lobby may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A list of games without a server
 #[derive(clap::Args)]
 pub struct LobbyArgs {
-    /// Address to listen on, once for each: IPv4, IPv6, or [::] for both where the system allows it
+    /// Address to listen on; may be given several times: IPv4, IPv6, or [::] for both where the system allows it
     #[arg(long, default_value = "[::]:7780")]
     listen: Vec<SocketAddr>,
-    /// A peer is listed so many seconds after its last sign of life
+    /// Seconds for which a peer is listed after its last announcement
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(2..=3600))]
     life: u64,
-    /// Peers from one address at most
+    /// Most peers from one address
     #[arg(long, default_value_t = LobbySettings::default().max_peers_per_address)]
     per_address: usize,
-    /// Ask the lobby at this address, and print what it lists
+    /// Ask the lobby at this address instead, and print its list
     #[arg(long, conflicts_with_all = ["listen", "life", "per_address"])]
     list: Option<SocketAddr>,
 }
 
-/// Lists until told to stop, or prints what another lobby lists.
+/// Runs a lobby until told to stop, or prints another lobby's list.
 pub fn run(args: &LobbyArgs) -> Result<(), Box<dyn Error>> {
     match args.list {
         Some(lobby) => print(lobby),
@@ -76,7 +76,7 @@ fn print(lobby: SocketAddr) -> Result<(), Box<dyn Error>> {
         games.entry(entry.said.game.clone()).or_default().push(entry);
     }
     if games.is_empty() {
-        println!("no game is on");
+        println!("no games");
     }
     for (game, entries) in games {
         let most = entries.iter().map(|entry| entry.said.players).max().unwrap_or(0);

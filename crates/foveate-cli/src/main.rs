@@ -1,10 +1,9 @@
 //! The `foveate` program.
 //!
-//! `foveate serve` is a server, `foveate mesh` a world on several of them, `foveate bots` are its players,
-//! `foveate load` measures both and `foveate soak` plays for hours; `foveate lab …` runs the laboratory's
-//! experiments. Every command prints tables for people; with
-//! `--json FILE` it leaves rows for programs, with `--report DIR` a page with plots. `foveate
-//! config …` shows and checks a server's configuration; `foveate token` issues a connect token.
+//! `foveate serve` runs a server, `foveate mesh` a world on several of them, and `foveate bots` players for them.
+//! `foveate load` measures both, and `foveate soak` plays for hours. `foveate lab …` runs the laboratory's experiments.
+//! Every command prints tables for people; with `--json FILE` it writes rows for programs, with `--report DIR` a page
+//! with plots. `foveate config …` shows and checks a server's configuration; `foveate token` issues a connect token.
 
 mod arena;
 mod authenticator;
@@ -62,11 +61,11 @@ enum Command {
     /// A region server of a world that runs on several machines
     #[cfg(feature = "nats")]
     Region(region::process::RegionArgs),
-    /// Clients that play by themselves
+    /// Clients controlled by programs
     Bots(bots::BotsArgs),
-    /// What a server costs with so many clients, on this machine
+    /// Measure a server with many clients on this machine
     Load(load::Load),
-    /// A server for hours, with bots that come and go
+    /// Run a server for hours, with bots that join and leave
     Soak(soak::Soak),
     /// A list of games without a server
     Lobby(lobby::LobbyArgs),

@@ -3,19 +3,22 @@
 use crate::config::{CliOverrides, Config};
 use crate::crowd::CrowdGame;
 use crate::monitor::log;
-use crate::region::{MeshGame, RegionMetrics, RegionRunner, ServerEnd, endpoint, settings};
-use crate::serve::{Rules, Stopper};
+use crate::region::players::{PlayerEntrance, check, guard};
+use crate::region::{
+    MeshGame, RegionBoard, RegionMetrics, RegionObservatory, RegionRunner, ServerEnd, settings,
+};
+use crate::serve::{Rules, Stopper, play_along};
 use foveate_arena::{Arena, Setup, TickRate};
-use foveate_io::Certificate;
 use foveate_io::region::{LedgerFile, LocalBus, LocalLedger, RegionHost, even_layout};
 use foveate_node::region::layout::{Layout, ServerId};
 use foveate_node::region::{RegionCommand, RegionServer, RegionSettings};
 use foveate_wire::Micros;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often metrics are published, and the end is looked for.
@@ -29,9 +32,12 @@ pub struct MeshArgs {
     /// Region servers
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     regions: u32,
+    /// Configuration; `foveate config default` prints one. What is stated here counts for more
+    #[arg(long)]
+    config: Option<PathBuf>,
     /// Address to listen on; each further server listens on the next port
-    #[arg(long, default_value = "127.0.0.1:4433")]
-    listen: SocketAddr,
+    #[arg(long)]
+    listen: Option<SocketAddr>,
     /// File to keep the world in; without one it ends with the process
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
@@ -39,52 +45,97 @@ pub struct MeshArgs {
     #[arg(long, value_enum, default_value = "arena")]
     game: Rules,
     /// Players at once, for whom the world is made
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    players: u32,
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    players: Option<u32>,
     /// Seed of the world
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[arg(long)]
+    seed: Option<u64>,
     /// Ticks in a second
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=120))]
-    tick_hz: u32,
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=120))]
+    tick_hz: Option<u32>,
     /// Let regions grow, shrink and merge as load asks for it
     #[arg(long)]
     balance: bool,
+    /// Serve pages there, by HTTP; each further server at the next port
+    #[arg(long)]
+    web: Option<SocketAddr>,
+    /// Let operators on this machine observe everything, on a page of --web
+    #[arg(long)]
+    observe: bool,
+    /// Show the reports in this folder, as `foveate lab --report` makes them
+    #[arg(long)]
+    reports: Option<PathBuf>,
+    /// Players that this process plays itself
+    #[arg(long)]
+    bots: Option<u32>,
     /// Address to serve metrics on
     #[arg(long)]
     metrics: Option<SocketAddr>,
 }
 
+/// Players of a world without a configuration.
+const PLAYERS: u32 = 256;
+
+impl MeshArgs {
+    /// The configuration with what the command line says on top.
+    fn settle(&self) -> Result<Config, Box<dyn Error>> {
+        let told = CliOverrides { listen: self.listen, web: self.web };
+        let mut config = match &self.config {
+            Some(file) => Config::load(file, told)?,
+            None => {
+                let mut config = Config::parse(Path::new("defaults"), "", told)?;
+                config.limits.max_links = PLAYERS;
+                config
+            }
+        };
+        config.limits.max_links = self.players.unwrap_or(config.limits.max_links);
+        config.seed = self.seed.unwrap_or(config.seed);
+        config.tick_hz = self.tick_hz.unwrap_or(config.tick_hz);
+        config.bots = self.bots.unwrap_or(config.bots);
+        // Without a file nothing says that metrics are wanted, and several worlds run on one machine.
+        config.metrics = self.metrics.or(config.metrics.filter(|_| self.config.is_some()));
+        check(&mut config, self.observe)?;
+        Ok(config)
+    }
+}
+
 /// Runs until told to stop.
 pub fn run(args: &MeshArgs) -> Result<(), Box<dyn Error>> {
-    log::begin(&Config::parse(Path::new("defaults"), "", CliOverrides::default())?);
+    let config = args.settle()?;
+    log::begin(&config);
+    let players = config.limits.max_links as usize;
     match args.game {
         Rules::Arena => {
             let setup = Setup {
-                rate: TickRate::new(args.tick_hz)?,
-                ..Setup::for_players(args.players as usize, args.seed)
+                rate: TickRate::new(config.tick_hz)?,
+                line_of_sight: config.line_of_sight,
+                ..Setup::for_players(players, config.seed)
             };
-            mesh(args, Arc::new(Arena::new(setup)?))
+            mesh(args, config, Arc::new(Arena::new(setup)?))
         }
-        Rules::Crowd => mesh(args, Arc::new(CrowdGame::new(args.players as usize)?)),
+        Rules::Crowd => mesh(args, config, Arc::new(CrowdGame::new(players)?)),
     }
 }
 
 /// What all servers of the process share.
 struct Mesh<'a, G: MeshGame> {
     args: &'a MeshArgs,
+    config: Config,
     game: Arc<G>,
     settings: RegionSettings,
     bus: LocalBus,
     ledger: LocalLedger,
     metrics: RegionMetrics,
+    board: RegionBoard,
     /// The number of the next server that starts in the place of one that ended.
     next: AtomicU32,
+    /// Where players connect to each server.
+    addresses: Mutex<BTreeMap<u16, SocketAddr>>,
     stop: Stopper,
 }
 
-fn mesh<G: MeshGame>(args: &MeshArgs, game: Arc<G>) -> Result<(), Box<dyn Error>> {
-    let round = Micros(1_000_000 / u64::from(args.tick_hz));
+fn mesh<G: MeshGame>(args: &MeshArgs, config: Config, game: Arc<G>) -> Result<(), Box<dyn Error>> {
+    let round = Micros(1_000_000 / u64::from(config.tick_hz));
     let settings = settings(&*game, round);
     let mut file = match &args.data {
         Some(path) => LedgerFile::open(path)?,
@@ -99,14 +150,18 @@ fn mesh<G: MeshGame>(args: &MeshArgs, game: Arc<G>) -> Result<(), Box<dyn Error>
         false => Some(even_layout(game.schema().hash(), round, settings.extent, &servers)?),
     };
     let next = AtomicU32::new(servers.last().map_or(0, |last| last.0) + 1);
+    let metrics = RegionMetrics::start(config.metrics)?;
     let mesh = Mesh {
         args,
+        config,
         game,
         settings,
         bus: LocalBus::default(),
         ledger: file.start()?,
-        metrics: RegionMetrics::start(args.metrics)?,
+        metrics,
+        board: RegionBoard::default(),
         next,
+        addresses: Mutex::default(),
         stop: Stopper::by_signals()?,
     };
     if let Some(address) = mesh.metrics.address() {
@@ -147,7 +202,28 @@ fn check_world<G: MeshGame>(
     Ok(true)
 }
 
+/// The address of a further server: the port that is so many above.
+fn nth_port(mut address: SocketAddr, nth: u16, option: &str) -> Result<SocketAddr, String> {
+    if address.port() != 0 {
+        let port = address.port().checked_add(nth);
+        let few = || format!("{option}: too few ports are left above {}", address.port());
+        address.set_port(port.ok_or_else(few)?);
+    }
+    Ok(address)
+}
+
 impl<G: MeshGame> Mesh<'_, G> {
+    /// Once all servers listen, bots join them.
+    fn play_along(&self, nth: u16, address: SocketAddr) {
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let complete = addresses.len() == self.args.regions as usize;
+        addresses.insert(nth, address);
+        if !complete && addresses.len() == self.args.regions as usize && self.config.bots > 0 {
+            let all: Vec<SocketAddr> = addresses.values().copied().collect();
+            play_along(self.args.game, &self.config, &all);
+        }
+    }
+
     /// Publishes metrics until the end; one server that fails ends all.
     fn watch<T>(&self, threads: &[std::thread::ScopedJoinHandle<'_, T>]) {
         while !self.stop.end.load(Ordering::Relaxed) {
@@ -166,25 +242,39 @@ impl<G: MeshGame> Mesh<'_, G> {
         mut id: ServerId,
         mut founding: Option<Layout>,
     ) -> Result<(), ThreadError> {
-        let mut listen = self.args.listen;
-        if listen.port() != 0 {
-            let port = listen.port().checked_add(nth);
-            listen.set_port(port.ok_or("--listen: too few ports are left above this one")?);
-        }
+        let mut config = self.config.clone();
+        config.listen = nth_port(config.listen, nth, "--listen")?;
+        config.web.listen = nth_port(config.web.listen, nth, "--web")?;
+        // A page of one of them connects to all.
+        let siblings = (0..self.args.regions as u16).map(|nth| {
+            nth_port(self.config.web.listen, nth, "--web").map(|at| format!(":{}", at.port()))
+        });
+        config.web.origins.extend(siblings.collect::<Result<Vec<String>, _>>()?);
         loop {
-            let endpoint = endpoint(listen, Certificate::development(), self.args.seed)?;
-            listen = endpoint.address()?;
-            println!("server {} listening on {listen}", id.0);
+            let pages = (self.metrics.board(), self.args.reports.clone());
+            let entrance = PlayerEntrance::open(&config, &*self.game, &[], pages)?;
+            config.listen = entrance.endpoint.address()?;
+            println!("server {} listening on {}", id.0, config.listen);
+            if let Some(web) = entrance.web {
+                config.web.listen = web;
+                println!("{} on http://{web}/", if nth == 0 { "pages" } else { "also" });
+            }
             let node = RegionServer::new(Arc::clone(&self.game), self.settings.clone(), id);
+            let node = entrance.admit(&config, node);
             let (bus, ledger) = (self.bus.join(id), self.ledger.join(id));
-            let mut host = RegionHost::new(node, endpoint, Box::new(bus), Box::new(ledger));
+            let host = RegionHost::new(node, entrance.endpoint, Box::new(bus), Box::new(ledger));
+            let mut host = guard(&config, host)?;
+            self.play_along(nth, config.listen);
             host.balances = self.args.balance;
             if let Some(layout) = founding.take() {
                 host.command(RegionCommand::Found(Box::new(layout)));
             }
-            let mut runner = RegionRunner::new(host, &self.metrics);
+            let shown = (&*self.game, self.settings.rounds.length);
+            let observatory = RegionObservatory::new(&self.board, &config.name, shown);
+            let mut runner = RegionRunner::new(host, &self.metrics, observatory);
             let ended = runner.run(&self.stop.end, Duration::ZERO)?;
             self.metrics.forget(&runner.host);
+            self.board.forget(runner.host.server.id());
             match ended {
                 ServerEnd::Stopped => return Ok(runner.host.close(Micros::from_millis(500))?),
                 ServerEnd::DeclaredDead => {

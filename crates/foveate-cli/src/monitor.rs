@@ -1,4 +1,4 @@
-//! What an operator sees of a server: metrics and logs.
+//! A server's metrics and logs, for operators.
 
 use crate::authenticator::MainAuthenticator;
 use crate::config::Config;
@@ -23,24 +23,24 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Bounds of the tick's histogram, in seconds.
 const TICKS: [f64; 9] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25];
 
-/// A gauge of any number.
+/// A gauge of a float.
 pub type FloatGauge = Gauge<f64, AtomicU64>;
-/// Counters by one label.
+/// Counters with one label.
 pub type CounterBy = Family<[(&'static str, String); 1], Counter>;
 
-/// Registers a metric; Prometheus sees counters with `_total` behind their names.
+/// Registers a metric. Prometheus shows counters with the suffix `_total`.
 pub fn register<M: Metric + Clone + Default>(r: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     r.register(name, help, metric.clone());
     metric
 }
 
-/// Brings a counter to a total that is counted elsewhere; it never falls.
+/// Raises a counter to a total that is counted elsewhere; it never decreases.
 pub fn raise(counter: &Counter, total: u64) {
     counter.inner().fetch_max(total, Ordering::Relaxed);
 }
 
-/// The counter with this label is brought to a total.
+/// Raises the counter with this label to a total.
 pub fn raise_by(counters: &CounterBy, label: &'static str, value: &str, total: u64) {
     raise(&counters.get_or_create(&[(label, value.to_owned())]), total);
 }
@@ -48,16 +48,16 @@ pub fn raise_by(counters: &CounterBy, label: &'static str, value: &str, total: u
 /// All metrics in the text format of OpenMetrics.
 pub fn render(registry: &Registry) -> String {
     let mut text = String::new();
-    // Writing into memory does not fail.
+    // Writing to memory does not fail.
     encode(&mut text, registry).unwrap_or(());
     text
 }
 
-/// Counts a server's rounds and publishes them for Prometheus.
+/// Collects a server's metrics and publishes them for Prometheus.
 pub struct Monitor {
     registry: Registry,
     board: MetricsBoard,
-    /// Ends with it.
+    /// The metrics server, which ends when this is dropped.
     _http: Option<MetricsServer>,
     next: Instant,
     tick: Histogram,
@@ -65,11 +65,11 @@ pub struct Monitor {
     objects: FloatGauge,
     bounds: FloatGauge,
     trouble: FloatGauge,
-    /// What the log said last about storage.
+    /// What was last logged about storage.
     said: Option<String>,
     strain: FloatGauge,
     quality: FloatGauge,
-    /// What was lost to strain when metrics were last published.
+    /// Totals of strain when metrics were last published.
     strained: Strained,
     ticks: Counter,
     bytes: CounterBy,
@@ -86,7 +86,7 @@ pub struct Monitor {
     requests: Counter,
 }
 
-/// Why links were refused or closed, and how many of each.
+/// Why links were refused or closed, with their numbers.
 fn troubles(counted: &EndpointCounters) -> [(&'static str, u64); 10] {
     [
         ("full", counted.refused_full),
@@ -103,7 +103,7 @@ fn troubles(counted: &EndpointCounters) -> [(&'static str, u64); 10] {
 }
 
 impl Monitor {
-    /// Begins, and serves metrics at the address that the configuration has.
+    /// Starts, with a metrics server at the configured address.
     pub fn start(config: &Config) -> Result<Monitor, Box<dyn Error>> {
         let r = &mut Registry::default();
         let tick = Histogram::new(TICKS);
@@ -149,17 +149,17 @@ impl Monitor {
             late: register(
                 r,
                 "foveate_late",
-                "Claims to have seen what the round trip does not explain",
+                "Actions on a past tick that the round trip does not explain",
             ),
             work: register(
                 r,
                 "foveate_work",
-                "Units of work that clients asked for, within their budgets and beyond",
+                "Units of work that clients requested, within their budgets and beyond",
             ),
             events: register(
                 r,
                 "foveate_events",
-                "Events for players: unreliable, reliable, dropped for want of room",
+                "Events for players: unreliable, reliable, dropped for lack of room",
             ),
             refused: register(r, "foveate_refused", "Sessions rejected, by reason"),
             links: register(
@@ -175,12 +175,12 @@ impl Monitor {
         })
     }
 
-    /// Where metrics are published.
+    /// The board on which metrics are published.
     pub fn board(&self) -> &MetricsBoard {
         &self.board
     }
 
-    /// A round is over.
+    /// Records a round.
     pub fn note<G: Game>(&mut self, host: &ServerHost<G, MainAuthenticator>, spent: StepTimings) {
         self.tick.observe((spent.tick + spent.flush).as_secs_f64());
         self.ticks.inc();
@@ -203,7 +203,7 @@ impl Monitor {
         log::storage(self.said.as_deref(), trouble.as_deref());
         raise_by(&self.bytes, "way", "down", total.sent.bytes);
         raise_by(&self.bytes, "way", "up", total.received.bytes);
-        // Including players who have left: a counter never falls.
+        // Includes players that have left: a counter never decreases.
         let ever = server.simulation.publisher.ever();
         raise(&self.updates, ever.updates + ever.full);
         let refused = server.refusals();
@@ -238,7 +238,7 @@ pub mod log {
     use crate::config::{Config, Format, Level};
     use foveate_node::server::ServerEvent;
 
-    /// Begins to log as the configuration says.
+    /// Starts logging as configured.
     pub fn begin(config: &Config) {
         let level = match config.level {
             Level::Error => tracing::Level::ERROR,
@@ -254,7 +254,7 @@ pub mod log {
         }
     }
 
-    /// Storage cannot be written, or can be again: a line when that changes.
+    /// Logs when storage starts or stops failing.
     pub fn storage(before: Option<&str>, now: Option<&str>) {
         match (before, now) {
             (before, Some(trouble)) if before != now => {
@@ -265,7 +265,7 @@ pub mod log {
         }
     }
 
-    /// Something happened to a player.
+    /// Logs an event of a player.
     pub fn event(event: &ServerEvent) {
         match event {
             ServerEvent::Joined(player, name) => tracing::debug!(player = player.0, name, "joined"),

@@ -30,83 +30,83 @@ use std::time::{Duration, Instant};
 const ROUND: Micros = Micros(50_000);
 /// Rounds between two announcements, accounts and lines.
 const EVERY: u32 = 20;
-/// How often the lobby is asked for contacts before this peer gives up.
+/// Times that the lobby is asked for contacts before this peer gives up.
 const TRIES: usize = 5;
 
-/// How much the interest of a peer that is trusted counts, unless --trust says it,
+/// How much the interest of a trusted peer counts, unless --trust states it.
 const TRUSTED: f32 = 4.0;
-/// and what it may say.
+/// The range that --trust accepts.
 const WEIGHTS: RangeInclusive<f32> = 1.0..=1_000_000.0;
 
 /// A game without a server
 #[derive(clap::Args, Clone)]
 pub struct PeerArgs {
-    /// Lobby to find the game at, and to be listed at; once for each family, or for several
+    /// Lobby at which to find the game and to be listed; may be given several times, for each address family or for
+    /// several lobbies
     #[arg(long, required = true)]
     pub lobby: Vec<SocketAddr>,
-    /// Name of the game; the first peer in it begins it. Without it: what is played
+    /// Name of the game; the first peer in it starts it. By default the name of what is played
     #[arg(long)]
     game: Option<String>,
-    /// How peers tell each other what happens
+    /// How peers inform each other
     #[arg(long, value_enum, default_value = "graded")]
     gossip: Gossip,
-    /// Nodes that are told in a frame, with --gossip silac
+    /// Nodes to send to in a frame, with --gossip silac
     #[arg(long)]
     pub fan_out: Option<usize>,
-    /// Peers in this process, each with links of its own, that the machine plays. Without it there is one
-    /// peer, for the player at --web
+    /// Number of bots in this process, each a peer with its own links. Without it there is one peer, for the player at
+    /// --web
     #[arg(long, default_value_t = 0)]
     bots: usize,
-    /// Serve the page there, for a browser of this machine, which plays as this peer, in the
-    /// place of its bot
+    /// Serve the page at this address, for a browser on this machine, which plays as this peer, in place of its bot
     #[arg(long, value_parser = local)]
     web: Option<SocketAddr>,
-    /// Answer with figures for Prometheus there, at `/metrics`; of several peers, with those of the first
+    /// Serve metrics for Prometheus at this address, under `/metrics`; of several peers, those of the first
     #[arg(long)]
     metrics: Option<SocketAddr>,
     /// Address to listen on, at most one of each family
     #[arg(long)]
     pub listen: Vec<SocketAddr>,
-    /// File with the peer's secret key, made at the first start; without it the key is new each time
+    /// File with the peer's secret key, created at the first start; without it the key is new each time
     #[arg(long)]
     key: Option<PathBuf>,
-    /// Relay where no direct way is found (`https://…`); all peers of a game name the same
+    /// Relay for peers without a direct path (`https://…`); all peers of a game must name the same
     #[arg(long)]
     relay: Option<String>,
-    /// Bytes a second that may leave
+    /// Most bytes per second to send
     #[arg(long)]
     pub uplink: Option<u32>,
-    /// Key of a peer whose interest counts for more, here four times as much: what it cares for is its to own.
-    /// A peer prints its key when it starts; all peers of a game should name the same
+    /// Key of a peer whose interest counts for more, four times as much unless a weight is given: objects that it is
+    /// interested in become its own. A peer prints its key when it starts; all peers of a game should trust the same
     #[arg(long, value_name = "KEY[=WEIGHT]", value_parser = trusted)]
     trust: Vec<(Key, f32)>,
-    /// Players that the world is made for, if this peer begins it
+    /// Players that the world is made for, if this peer starts it
     #[arg(long, default_value_t = 32)]
     players: u16,
-    /// Seed of the world, if this peer begins it
+    /// Seed of the world, if this peer starts it
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write the movement of what this peer owns there, as the laboratory reads it
+    /// Write the movement of the objects that this peer owns to this file, as a recording for the laboratory
     #[arg(long)]
     record: Option<PathBuf>,
-    /// How long to play, in seconds; without it until told to stop
+    /// How long to play, in seconds; without it, until told to stop
     #[arg(long)]
     pub seconds: Option<u64>,
-    /// No line about the game every second
+    /// Print no line about the game every second
     #[arg(long)]
     pub headless: bool,
-    /// Write once a second what this peer owns
+    /// Write the objects that this peer owns to this file once a second
     #[arg(long, hide = true)]
     pub account: Option<PathBuf>,
 }
 
-/// How peers tell each other what happens.
+/// How peers inform each other.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Gossip {
-    /// The arena: those who care are told, the more exactly the nearer they are
+    /// The arena: interested peers get states, the more exactly the nearer they are
     Graded,
-    /// Walkers by Silac's protocol, for comparison and for networks whose members trust each other:
-    /// everybody is told everything, unsigned
+    /// Walkers by Silac's protocol, for comparison and for networks whose members trust each other: all peers get
+    /// everything, unsigned
     Silac,
 }
 
@@ -120,7 +120,7 @@ impl PeerArgs {
         self.game.as_deref().unwrap_or(played)
     }
 
-    /// Whether what was asked for goes together.
+    /// Rejects options that exclude each other.
     fn check(&self) -> Result<(), &'static str> {
         let graded = self.web.is_some() || self.metrics.is_some() || self.record.is_some();
         let linked = self.key.is_some() || self.relay.is_some() || !self.trust.is_empty();
@@ -133,13 +133,13 @@ impl PeerArgs {
         }
     }
 
-    /// There is always one.
+    /// The number of peers, at least one.
     fn count(&self) -> usize {
         self.bots.max(1)
     }
 }
 
-/// What a joiner must know of a world.
+/// What a peer must know to join a world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct About {
     seed: u64,
@@ -151,7 +151,7 @@ impl About {
         [&self.seed.to_le_bytes()[..], &self.players.to_le_bytes()].concat()
     }
 
-    /// What the lobby is told of it.
+    /// The lobby's entry for it.
     fn say(self, game: &str, players: u16, endpoint: &PeerEndpoint) -> Announcement {
         Announcement {
             game: game.into(),
@@ -169,7 +169,7 @@ impl About {
     }
 }
 
-/// What playing cost a peer.
+/// The cost of playing for a peer.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 struct Figures {
     player: u32,
@@ -184,25 +184,25 @@ struct Figures {
     rtt_ms: f64,
 }
 
-/// What a peer owns in a round.
+/// A peer's account of one round: what it owns and knows.
 #[derive(Serialize)]
 struct Account {
     tick: u32,
     player: u32,
     links: usize,
     players: usize,
-    /// Objects and their epochs.
+    /// Owned objects and their epochs.
     owned: Vec<(u64, u32)>,
-    /// Objects of the world that others own, and whose state is known here.
+    /// Objects of the world that other peers own, and whose state is known here.
     kept: Vec<u64>,
     /// Other players whose avatars are known.
     sees: Vec<u32>,
-    /// The round that is played, and the points of both teams.
+    /// The current round of the game, and the points of both teams.
     score: (u16, u32),
     taken_over: u64,
-    /// Players that were dropped as liars, and why.
+    /// Banned players, with their faults.
     banned: Vec<(u32, String)>,
-    /// What was not taken in, by fault.
+    /// Rejected messages, by fault.
     refused: Vec<u64>,
     sent_bytes: u64,
     received_bytes: u64,
@@ -225,7 +225,7 @@ pub fn run(args: &PeerArgs) -> Result<(), Box<dyn Error>> {
             Gossip::Graded => play(Match::enter(&args, nth)?, args.seconds, &stop, tell),
             Gossip::Silac => play(SilacWalk::enter(&args, nth)?, args.seconds, &stop, tell),
         }));
-        // The others join through the first, if it comes in at all.
+        // The others join through the first, if it joins at all.
         if nth == 0 && told.recv().is_err() {
             break;
         }
@@ -247,17 +247,17 @@ pub fn run(args: &PeerArgs) -> Result<(), Box<dyn Error>> {
 
 /// A participant of a game without a server.
 pub trait PeerApp {
-    /// The next round. True once a second, when it is in the game and listed.
+    /// Plays the next round. True once a second, if it is in the game and listed.
     fn step(&mut self) -> Result<bool, Failure>;
 
-    /// Where it is listed.
+    /// The lobbies at which it is listed.
     fn lobbies(&mut self) -> &mut Lobbies;
 
-    /// Leaves the game; what it took so long.
+    /// Leaves the game, and returns the figures for `span`.
     fn end(self, span: Duration) -> Result<String, Failure>;
 }
 
-/// Plays until the end; sends a word when the player is inside and listed.
+/// Plays until the end; sends a signal when the player has joined and is listed.
 fn play<P: PeerApp>(
     mut player: P,
     seconds: Option<u64>,
@@ -284,14 +284,14 @@ struct Match<'a> {
     about: About,
     lobbies: Lobbies,
     host: PeerHost<Arena>,
-    /// Plays while no player sits at the window.
+    /// Plays while no player is at the window.
     brain: Option<Fighter>,
     window: Option<PeerWindow>,
     monitor: Option<PeerMonitor>,
     record: Option<TraceRecorder>,
     account: Option<BufWriter<File>>,
     tries: usize,
-    /// The world's second that was last accounted for.
+    /// The world's second of the last account.
     second: u32,
     is_first: bool,
 }
@@ -330,7 +330,7 @@ impl PeerApp for Match<'_> {
 }
 
 impl<'a> Match<'a> {
-    /// Finds the game, or begins it.
+    /// Finds the game, or starts it.
     fn enter(args: &'a PeerArgs, nth: usize) -> Result<Match<'a>, Failure> {
         let keys = match &args.key {
             Some(file) => KeyPair::keep(&numbered(file, nth))?,
@@ -391,7 +391,7 @@ impl<'a> Match<'a> {
         })
     }
 
-    /// The next round of the world, in which the player at the window plays, or else the machine.
+    /// Plays the next round of the world, by the player at the window or else by the bot.
     fn round(&mut self) -> Result<(), Failure> {
         let Match { host, brain, window, .. } = self;
         let Some(window) = window else {
@@ -400,7 +400,7 @@ impl<'a> Match<'a> {
         loop {
             window.wait()?;
             let played = host.poll_step(|peer| {
-                // What was done at a window that is empty by now is done, too.
+                // What a player did before it left the window is done, too.
                 window.act(peer);
                 think(brain.as_mut().filter(|_| !window.is_taken()), peer);
             })?;
@@ -410,7 +410,7 @@ impl<'a> Match<'a> {
         }
     }
 
-    /// Sees to what happened in a round.
+    /// Handles the events of a round.
     fn tell(&mut self) -> Result<(), Failure> {
         let events: Vec<_> = self.host.drain_events().collect();
         let mut happened = Vec::new();
@@ -422,7 +422,7 @@ impl<'a> Match<'a> {
                     self.open_window()?;
                 }
                 PeerEvent::Verdict(player, fault) => {
-                    self.say(&format!("player {} is dropped: {fault:?}", player.0));
+                    self.say(&format!("player {} is banned: {fault:?}", player.0));
                 }
                 PeerEvent::Happened(event) => happened.push(event),
                 PeerEvent::Connect(..) | PeerEvent::Met(_) | PeerEvent::Parted(..) => {}
@@ -443,11 +443,11 @@ impl<'a> Match<'a> {
         Ok(())
     }
 
-    /// Those who were listed do not answer: perhaps others do by now.
+    /// The listed peers do not answer: others may by now.
     fn ask_again(&mut self) -> Result<(), Failure> {
         self.tries += 1;
         if self.tries > TRIES {
-            return Err("no listed peer let this one in; check the lobby and the network".into());
+            return Err("no listed peer admitted this one; check the lobby and the network".into());
         }
         let found = self.lobbies.contacts(self.args.game())?;
         self.host.join(found.into_iter().map(|entry| (entry.key, entry.said.contacts)));
@@ -469,7 +469,7 @@ impl<'a> Match<'a> {
         }
     }
 
-    /// Writes down what this peer owns, and says how it is.
+    /// Writes an account of what this peer owns, and prints its state.
     fn note(&mut self) -> Result<(), Failure> {
         let (peer, total) = (&self.host.peer, self.host.endpoint.total());
         let (me, others) = (peer.player().0, peer.world().of_kind(peer.avatar().kind()));
@@ -530,12 +530,12 @@ impl<'a> Match<'a> {
     }
 }
 
-/// Prints a line. A closed standard output is no reason to end without leaving the game.
+/// Prints a line. A closed standard output must not end the process before it has left the game.
 pub fn print(line: &str) {
     writeln!(std::io::stdout(), "{line}").unwrap_or(());
 }
 
-/// The machine's turn, if it plays.
+/// Lets the bot act, if it plays.
 fn think(brain: Option<&mut Fighter>, peer: &mut foveate_node::Peer<Arena>) {
     let Some(brain) = brain else { return };
     let mut asks = Vec::new();
@@ -546,7 +546,7 @@ fn think(brain: Option<&mut Fighter>, peer: &mut foveate_node::Peer<Arena>) {
     }
 }
 
-/// An address of this machine: a browser that reaches the page plays as the peer.
+/// Parses an address of this machine: any browser that reaches the page plays as the peer.
 fn local(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text.parse().map_err(|_| "expected address and port".to_owned())?;
     match address.ip().is_loopback() {
@@ -555,13 +555,13 @@ fn local(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// A key, and how much the interest of its peer counts.
+/// Parses a key, and how much the interest of its peer counts.
 fn trusted(text: &str) -> Result<(Key, f32), String> {
     let (key, weight) = text.split_once('=').map_or((text, None), |(key, it)| (key, Some(it)));
     let key: Key =
         key.parse().map_err(|error| format!("{error}; a peer with --key prints its own"))?;
     let weight: f32 = match weight {
-        Some(weight) => weight.parse().map_err(|_| format!("weight {weight:?} is no number"))?,
+        Some(weight) => weight.parse().map_err(|_| format!("weight {weight:?} is not a number"))?,
         None => TRUSTED,
     };
     match WEIGHTS.contains(&weight) {
@@ -590,7 +590,7 @@ fn score(contest: &Contest) -> (u16, u32) {
     (contest.round, u32::from(contest.first) + u32::from(contest.second))
 }
 
-/// The file of the first peer has the name that was given, those of others a number at its end.
+/// The path for the file of the `nth` peer: as given for the first, with a number appended for the others.
 pub fn numbered(file: &Path, nth: usize) -> PathBuf {
     if nth == 0 {
         return file.to_owned();
@@ -605,7 +605,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trust_is_a_key_and_perhaps_a_weight() {
+    fn trust_is_a_key_with_an_optional_weight() {
         let key = "0f".repeat(32);
         assert_eq!(trusted(&key), Ok((Key([15; 32]), TRUSTED)));
         assert_eq!(trusted(&format!("{key}=250")), Ok((Key([15; 32]), 250.0)));

@@ -12,19 +12,18 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// How things stand at a peer.
+/// A peer's state for its metrics.
 pub struct Standing {
-    /// Players that it knows of, itself included.
+    /// Players that it knows, including itself.
     pub players: usize,
     /// Peers that it has links with.
     pub links: usize,
     /// Objects that it owns.
     pub owned: usize,
-    /// What was counted.
     pub counts: PeerCounts,
     /// Actions that were refused on its objects, by [`ActionFault`].
     pub refused_actions: [u64; ActionFault::ALL.len()],
-    /// What its links carried.
+    /// Traffic of its links.
     pub total: LinkMeter,
     /// Cheating peers that it disconnected.
     pub liars: Vec<(PlayerId, Fault)>,
@@ -38,19 +37,19 @@ pub struct PeerMonitor {
 }
 
 impl PeerMonitor {
-    /// Begins to answer.
+    /// Starts a metrics server.
     pub fn start(listen: SocketAddr) -> Result<PeerMonitor, Box<dyn Error + Send + Sync>> {
         let board = MetricsBoard::default();
         let http = MetricsServer::start(listen, board.clone())?;
         Ok(PeerMonitor { metrics: PeerMetrics::new(), board, http })
     }
 
-    /// Where it listens.
+    /// The address of the metrics server.
     pub fn address(&self) -> SocketAddr {
         self.http.address()
     }
 
-    /// Publishes how things stand.
+    /// Publishes the peer's state.
     pub fn note(&mut self, standing: &Standing) {
         self.board.publish(self.metrics.render(standing), Instant::now());
     }
@@ -135,7 +134,7 @@ mod tests {
         let (players, links, owned) = (5, 4, 2);
         let standing = Standing { players, links, owned, counts, refused_actions, total, liars };
         let metrics = PeerMetrics::new();
-        // Twice: metrics are published again and again.
+        // Twice, since metrics are published repeatedly.
         metrics.render(&standing);
         let text = metrics.render(&standing);
         for line in [

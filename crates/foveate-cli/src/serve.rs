@@ -18,28 +18,29 @@ use foveate_sync::Rounds;
 use foveate_wire::{Bytes, Micros};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
+use std::io::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// As long as any server runs, in seconds.
+/// Longer than any server runs, in seconds.
 const YEARS: u64 = 10 * 365 * 24 * 3_600;
 
-/// Which rules.
+/// The rules of the game.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Rules {
     /// Two teams, shots, bases, items, units.
     Arena,
-    /// Players who walk about, and nothing else: for measuring.
+    /// Players that only walk, for measuring
     Crowd,
 }
 
 /// A dedicated server
 #[derive(clap::Args)]
 pub struct Serve {
-    /// Configuration; `foveate config default` prints one. What is stated here counts for more
+    /// Configuration file; `foveate config default` prints one. Options given here override it
     #[arg(long)]
     config: Option<PathBuf>,
     /// Address to listen on
@@ -48,55 +49,55 @@ pub struct Serve {
     /// Rules of the game
     #[arg(long, value_enum, default_value = "arena")]
     game: Rules,
-    /// Players at once, for whom the world is made
+    /// Most players; the world is made for this many
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     players: Option<u32>,
-    /// Bytes a second to each player; 0: no limit
+    /// Bytes per second to each player; 0 for no limit
     #[arg(long)]
     budget: Option<u32>,
     /// Seed of the world
     #[arg(long)]
     seed: Option<u64>,
-    /// Tell clients of enemies behind walls, too
+    /// Send clients enemies behind walls, too
     #[arg(long)]
     no_line_of_sight: bool,
-    /// File to keep players and objects in
+    /// File in which to keep players and objects
     #[arg(long)]
     storage: Option<PathBuf>,
-    /// Write everybody's movement there, as the laboratory reads it
+    /// Write all players' movement to this file, as a recording for the laboratory
     #[arg(long)]
     record: Option<PathBuf>,
     /// Serve no metrics
     #[arg(long)]
     no_metrics: bool,
-    /// Serve pages there, by HTTP
+    /// Serve pages by HTTP at this address
     #[arg(long)]
     web: Option<SocketAddr>,
     /// Let operators on this machine observe everything, on a page of --web
     #[arg(long)]
     observe: bool,
-    /// Show the reports in this folder, as `foveate lab --report` makes them
+    /// Show the reports in this folder, as `foveate lab --report` writes them
     #[arg(long)]
     reports: Option<PathBuf>,
-    /// Players that this process plays itself
+    /// Bots to run in this process
     #[arg(long)]
     bots: Option<u32>,
-    /// Threads for rules and views; 0: one for each core
+    /// Threads for rules and views; 0 for one for each core
     #[arg(long)]
     threads: Option<usize>,
-    /// Keep to this processor
+    /// Run on this processor only
     #[arg(long)]
     pin: Option<usize>,
-    /// Stop when standard input ends; its first two lines are the beginning and the end of what is measured
+    /// Stop when standard input ends; its first two lines mark the start and the end of measuring
     #[arg(long, hide = true)]
     measured: bool,
-    /// Write where everybody really was, now and then
+    /// Write the true places of objects to this file, now and then
     #[arg(long, hide = true)]
     truth: Option<PathBuf>,
 }
 
 impl Serve {
-    /// The configuration with what the command line says on top.
+    /// The configuration with the command line's options applied.
     fn settle(&self) -> Result<Config, Box<dyn Error>> {
         let told = CliOverrides { listen: self.listen, web: self.web };
         let mut config = match &self.config {
@@ -126,7 +127,7 @@ impl Serve {
     }
 }
 
-/// What a server's time went to.
+/// The server's figures.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ServeFigures {
     pub ticks: u64,
@@ -134,7 +135,7 @@ pub struct ServeFigures {
     pub seconds: f64,
     pub tick_ms_p50: f64,
     pub tick_ms_p99: f64,
-    /// Processor time of the server's thread in a round, receiving included: other programs do not add to it.
+    /// Processor time of the server's thread per round, including receiving: other programs do not affect it.
     pub round_cpu_ms_p50: f64,
     pub round_cpu_ms_p99: f64,
     pub late_ms_p99: f64,
@@ -146,13 +147,13 @@ pub struct ServeFigures {
     pub rss_kib: f64,
     pub idle_rss_kib: f64,
     pub bounds_scheduled: f64,
-    /// How much grades gave way at the end: 0 to 16.
+    /// How much grades were reduced at the end: 0 to 16.
     pub strain: f64,
     /// The mean share of the grades' rates that was left; 1 without strain.
     pub quality: f64,
     pub updates_per_client_tick: f64,
     pub down_bytes_s: f64,
-    /// UDP packets to each client, and datagrams in them: the difference is packets of QUIC's own.
+    /// UDP packets to each client, and datagrams in them: the difference is QUIC's own packets.
     pub down_packets_s: f64,
     pub down_datagrams_s: f64,
     pub up_bytes_s: f64,
@@ -165,7 +166,7 @@ pub struct ServeFigures {
     pub links_refused: u64,
 }
 
-/// Runs until told to stop.
+/// Runs a server until told to stop.
 pub fn run(args: &Serve) -> Result<(), Box<dyn Error>> {
     if let Some(processor) = args.pin {
         usage::pin(processor);
@@ -186,10 +187,11 @@ pub fn run(args: &Serve) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
+/// Where players connect to, as the configuration has it.
+pub fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
     let mut limits = config.limits.clone().for_players(config.limits.max_links);
     if config.listen.ip().is_loopback() || config.bots > 0 {
-        // All bots have one address.
+        // All bots have the same address.
         limits.trusted = Some(from_here(config.listen).ip());
     }
     if config.listen.ip().is_loopback() {
@@ -202,15 +204,19 @@ fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
     Endpoint::server(config.listen, config.certificate.clone(), options)
 }
 
-fn serve<G: ShownGame>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Box<dyn Error>> {
-    let round = Micros(1_000_000 / u64::from(config.tick_hz));
-    let settings = ServerSettings {
-        rounds: Rounds::every(round),
+/// Sessions as the configuration has them.
+pub fn settings(config: &Config) -> ServerSettings {
+    ServerSettings {
+        rounds: Rounds::every(Micros(1_000_000 / u64::from(config.tick_hz))),
         max_players: config.limits.max_links as usize,
         budget: config.budget.map(|bytes| Bytes((bytes.0 / config.tick_hz).max(1))),
         resources: config.resources,
         ..ServerSettings::default()
-    };
+    }
+}
+
+fn serve<G: ShownGame>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Box<dyn Error>> {
+    let settings = settings(config);
     let mut simulation = Simulation::new(Arc::clone(&game), settings.rounds);
     let door = MainAuthenticator::open(config, &mut simulation)?;
     let mut host = ServerHost::new(game, settings, endpoint(config)?, door);
@@ -228,12 +234,12 @@ fn serve<G: ShownGame>(args: &Serve, config: &Config, game: Arc<G>) -> Result<()
     }
     tracing::info!(%address, name = config.name, tick_hz = config.tick_hz, "serving");
     if config.bots > 0 {
-        play_along(args.game, config, address);
+        play_along(args.game, config, &[address]);
     }
     play(args, config, host)
 }
 
-/// An address as this machine connects to it: loopback for a server that listens on all addresses.
+/// The address for connecting from this machine: loopback for a server that listens on all addresses.
 fn from_here(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         let v4 = address.is_ipv4();
@@ -242,10 +248,10 @@ fn from_here(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Bots in a thread of this process, who join like everybody else.
-fn play_along(game: Rules, config: &Config, address: SocketAddr) {
+/// Runs bots in a thread of this process; they join like other clients.
+pub fn play_along(game: Rules, config: &Config, addresses: &[SocketAddr]) {
     let bots = BotsArgs {
-        connect: from_here(address).into(),
+        connect: addresses.iter().map(|address| from_here(*address).into()).collect(),
         trust: Trust::InsecureDevelopmentOnly,
         tick_hz: config.tick_hz,
         count: config.bots as usize,
@@ -297,7 +303,7 @@ fn play<G: ShownGame>(
         }
         monitor.note(&host, spent);
         web::show(&mut observatory, &mut host, spent);
-        // The first mark begins what is measured, the second ends it: a full house all the while.
+        // The first mark starts measuring and the second ends it; all clients are present in between.
         if stop.mark.swap(false, Ordering::Relaxed) {
             match marked {
                 false => meter = Meter::begin(&host, idle),
@@ -315,13 +321,14 @@ fn play<G: ShownGame>(
     }
     if args.measured {
         let figures = figures.unwrap_or_else(|| meter.figures(&host));
-        println!("{}", serde_json::to_string(&figures)?);
+        // The reader may be gone: that is an error, and no panic.
+        writeln!(std::io::stdout(), "{}", serde_json::to_string(&figures)?)?;
     }
     tracing::info!("going down");
     host.close(Micros::from_millis(1_000))?.close()
 }
 
-/// When measuring begins or ends, and when everything ends.
+/// Signals that measuring starts or ends, and that the process must end.
 pub struct Stopper {
     mark: Arc<AtomicBool>,
     /// Set when the process is told to end.
@@ -329,7 +336,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Ends when the process is asked to terminate, or interrupted.
+    /// Set by the signals to terminate and to interrupt.
     pub fn by_signals() -> Result<Stopper, std::io::Error> {
         let stopper = Stopper { mark: Arc::default(), end: Arc::default() };
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
@@ -353,13 +360,13 @@ fn stopper(by_input: bool) -> Result<Stopper, std::io::Error> {
     Ok(stopper)
 }
 
-/// Adds up what rounds take.
+/// Collects the durations of rounds.
 struct Meter {
     began: Instant,
     cpu: Duration,
     idle: f64,
     ticks: Vec<f64>,
-    /// The thread's processor time after the last round, and what each round took of it.
+    /// The thread's processor time after the last round, and that of each round.
     thread: Duration,
     rounds: Vec<f64>,
     late: Vec<f64>,

@@ -1,5 +1,5 @@
-//! `foveate peer --gossip silac`: avatars that walk about and act on a world that everybody owns, by
-//! Silac's gossip on real sockets. What `foveate lab silac` measures in virtual time.
+//! `foveate peer --gossip silac`: avatars that walk and act on a shared world, by Silac's gossip on real sockets.
+//! `foveate lab silac` measures the same in virtual time.
 
 use crate::lobbies::{Failure, Lobbies};
 use crate::peer::{self, PeerApp, PeerArgs, numbered};
@@ -18,23 +18,23 @@ use std::io::{BufWriter, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// Frames a second.
+/// Frames per second.
 const RATE: u32 = 20;
 /// The side of the world; walkers have the speeds of the arena's.
 const SIDE: f32 = 300.0;
 const SPEED: [f32; 2] = [4.0, 9.0];
-/// Things that can be acted on, in rows over the whole world.
+/// Elements that can be acted on, in rows over the whole world.
 const ROWS: u32 = 8;
-/// An avatar acts once in so many frames, on average.
+/// Frames between two actions of an avatar, on average.
 const ACT_EVERY: u32 = 40;
-/// Frames that a deed goes on for at most.
+/// Most frames that an action lasts.
 const MAX_ACT: u32 = 8;
-/// Deeds that a node remembers.
+/// Actions that a node remembers.
 const MAX_DEEDS: usize = 256;
-/// Says of a game in a lobby that it goes by Silac's gossip; its number follows.
+/// Marks a game in a lobby as one by Silac's gossip; its number follows.
 const ABOUT: &[u8] = b"silac";
 
-/// What playing cost a node: the columns of `foveate lab silac` that one node can tell.
+/// The cost of playing for a node: the columns of `foveate lab silac` that one node can measure.
 #[derive(Serialize)]
 struct Figures {
     gossip: &'static str,
@@ -43,20 +43,20 @@ struct Figures {
     nodes: usize,
     fanout: usize,
     bytes_s: f64,
-    /// Of the states that arrived for the first time, those that had been passed on never, once, twice.
+    /// Shares of first copies of states that had been passed on never, once and twice.
     hops: [f64; 3],
-    /// What this avatar did, and what others did as far as it is known here.
+    /// Numbers of this avatar's actions, and of other avatars' actions known here.
     did: u64,
     learnt: u64,
     withdrawn: u64,
 }
 
-/// What a node knows in a second.
+/// A node's account of one second.
 #[derive(Serialize)]
 struct Account {
     node: u32,
     knows: Vec<u32>,
-    /// The last deeds that changed the world and stand: whose, and which.
+    /// The last actions that changed the world and were not withdrawn: avatar and number.
     deeds: Vec<(u32, u32)>,
 }
 
@@ -99,7 +99,7 @@ impl PeerApp for SilacWalk<'_> {
 }
 
 impl<'a> SilacWalk<'a> {
-    /// Finds the game, or begins it.
+    /// Finds the game, or starts it.
     pub fn enter(args: &'a PeerArgs, nth: usize) -> Result<SilacWalk<'a>, Failure> {
         let keys = KeyPair::generate()?;
         let key = keys.key();
@@ -123,7 +123,7 @@ impl<'a> SilacWalk<'a> {
         let found = lobbies.seek(&coming)?;
         let about = found.first().map_or(&coming.about, |entry| &entry.said.about);
         let game = about.strip_prefix(ABOUT).and_then(|rest| rest.try_into().ok());
-        let game = game.map(u32::from_le_bytes).ok_or("this game does not go by Silac's gossip")?;
+        let game = game.map(u32::from_le_bytes).ok_or("this game does not use Silac's gossip")?;
         let said = Announcement { players: 1, about: about.clone(), ..coming };
         let spec = WaypointSpec {
             count: 1,
@@ -203,7 +203,7 @@ impl<'a> SilacWalk<'a> {
         }
     }
 
-    /// Once a second: is listed, and writes down what it knows.
+    /// Once a second: announces the game, and writes an account of what it knows.
     fn note(&mut self) -> Result<(), Failure> {
         let silac = &self.host.silac;
         let knows: Vec<u32> = silac.peers().map(|(id, _)| id.0).collect();
@@ -245,7 +245,7 @@ fn stand(walker: &Waypoint) -> SilacAvatar {
     SilacAvatar { position: pose.pos, facing, state: 0, weapon: 0 }
 }
 
-/// Now and then an avatar does something to what is nearest to it.
+/// Now and then an avatar acts on the nearest element.
 fn act(avatar: &SilacAvatar, random: &mut fastrand::Rng) -> Option<Act> {
     if random.u32(..ACT_EVERY) > 0 {
         return None;
@@ -257,7 +257,7 @@ fn act(avatar: &SilacAvatar, random: &mut fastrand::Rng) -> Option<Act> {
     Some(Act { element, lasting, frames })
 }
 
-/// Where this node awaits messages: as told, or where it is when seen from the lobby.
+/// The address at which this node receives messages: as given, or the local address towards the lobby.
 fn listen(args: &PeerArgs) -> Result<SocketAddr, Failure> {
     match args.listen.as_slice() {
         [] => {}

@@ -1,4 +1,4 @@
-//! What browsers get: the built page, the game's documents, the laboratory's reports.
+//! What browsers are served: the built page, the game's documents, the laboratory's reports.
 
 use foveate_io::web::{Page, Pages};
 use serde_json::json;
@@ -10,16 +10,16 @@ mod built {
     include!(concat!(env!("OUT_DIR"), "/page.rs"));
 }
 
-/// Addresses within the page: the page itself knows what to show there.
+/// Paths of the page, which shows different contents for each.
 const ROUTES: [&str; 4] = ["/", "/play", "/observatory", "/lab"];
-/// Told where the page should be.
+/// Served in place of a page that was not built.
 const NO_PAGE: &str = "<!doctype html><meta charset=utf-8><title>Foveate</title>\
     <p>This program was built without its page. <code>cargo xtask play</code> builds both; or run \
     <code>npm ci &amp;&amp; npm run build</code> in <code>web/</code> and build the program again.";
-/// Reports that are listed at most.
+/// Most reports that are listed.
 const MAX_REPORTS: usize = 256;
 
-/// The site of one server.
+/// The pages of one server.
 #[derive(Default)]
 pub struct Site {
     documents: BTreeMap<&'static str, Page>,
@@ -27,18 +27,18 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site with the reports of a folder, as `foveate lab --report` makes them.
+    /// A site with the reports of a folder, as `foveate lab --report` writes them.
     pub fn new(reports: Option<PathBuf>) -> Site {
         Site { documents: BTreeMap::new(), reports }
     }
 
-    /// The same with a document.
+    /// Adds a document.
     pub fn with(mut self, path: &'static str, kind: &'static str, text: String) -> Site {
         self.documents.insert(path, Page::fresh(kind, text));
         self
     }
 
-    /// Whether the program carries the page.
+    /// Whether the page is embedded in the program.
     pub fn is_built() -> bool {
         !built::FILES.is_empty()
     }
@@ -60,7 +60,7 @@ impl Pages for Site {
         let path = if ROUTES.contains(&path) { "/index.html" } else { path };
         let (_, bytes) = built::FILES.iter().find(|(name, _)| *name == path)?;
         let page = match path.starts_with("/assets/") {
-            // Their names have a hash.
+            // Their names contain a hash.
             true => Page::forever(content_type(path), *bytes),
             false => Page::fresh(content_type(path), *bytes),
         };
@@ -83,8 +83,8 @@ fn content_type(path: &str) -> &'static str {
     }
 }
 
-/// A report, or the list of them. Names are looked up among those that are there, so that none leads
-/// out of the folder.
+/// A report, or the list of them. Names are compared with those of existing files, so that none leads out of the
+/// folder.
 fn report(folder: &Path, name: &str) -> Option<Page> {
     let found = reports(folder);
     if name == "index.json" {
@@ -108,7 +108,7 @@ struct Report {
     text: String,
 }
 
-/// The pages of a folder, newest first.
+/// The reports in a folder, newest first.
 fn reports(folder: &Path) -> Vec<Report> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<Report> = entries
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_built_page_a_visitor_is_told_how_to_get_it() {
+    fn without_a_built_page_a_hint_is_served() {
         let page = Site::default().page("/").unwrap();
         let text = String::from_utf8_lossy(&page.bytes).into_owned();
         assert!(Site::is_built() || text.contains("cargo xtask play"));

@@ -1,8 +1,8 @@
 //! `foveate lab threads`: the arena's server on one thread and on several.
 //!
-//! Bots play a match in this process, and what their clients send is kept. A second server then gets the same, tick by
-//! tick, without any client: ticks on one thread and on several in turn, so that whatever else the machine does concerns
-//! both alike. What it sends is held against what the first one sent.
+//! Bots play a match in this process, and what their clients send is recorded. A second server then receives the same,
+//! tick by tick, without any client. Ticks on one thread and on several alternate, so that the machine's other load
+//! affects both alike. What the second server sends is compared with what the first one sent.
 
 use clap::{Args, Command};
 use foveate_arena::{Arena, Fighter, Setup, Skill};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub const ALL: &[&dyn Experiment] = &[&ThreadsExperiment];
 
 const ROUND: Micros = Micros(50_000);
-/// Ticks until everybody is in and knows everybody near.
+/// Ticks until all players have joined and know the players near them.
 const WARM_UP: u32 = 100;
 /// Ticks with each number of threads.
 const COMPARED: u32 = 60;
@@ -31,15 +31,14 @@ const QUICK_PLAYERS: usize = 160;
 
 #[derive(Args)]
 struct ThreadsArguments {
-    /// Players, each a bot
+    /// Number of players, each a bot
     #[arg(long, value_name = "N")]
     players: Option<usize>,
-    /// Threads of the ticks that are compared with those on one
+    /// Number of threads to compare with one
     #[arg(long, value_name = "N", default_value_t = 2)]
     threads: usize,
 }
 
-/// `foveate lab threads`.
 struct ThreadsExperiment;
 
 impl Experiment for ThreadsExperiment {
@@ -72,18 +71,18 @@ impl Experiment for ThreadsExperiment {
     }
 }
 
-/// What links bring to a server between two ticks.
+/// What arrives at a server between two ticks.
 #[derive(Default)]
 struct Arrivals {
     messages: Packets,
     datagrams: Packets,
 }
 
-/// Packets in order, in one piece of memory that is used again.
+/// Packets in order, in one buffer that is reused.
 #[derive(Clone, PartialEq, Default)]
 struct Packets {
     bytes: Vec<u8>,
-    /// Of which link, and where each ends.
+    /// For each packet its link, and where it ends.
     ends: Vec<(Link, usize)>,
 }
 
@@ -116,15 +115,15 @@ impl Outbox for Arrivals {
     fn close(&mut self, _: Link, _: Refusal) {}
 }
 
-/// A match, as its server heard it and spoke.
+/// A recorded match: what its server received and sent.
 struct Recording {
     players: usize,
     heard: Vec<Arrivals>,
-    /// A check of what was sent in each tick.
+    /// A hash of what was sent in each tick.
     sent: Vec<u64>,
 }
 
-/// FNV-1a: equal bytes, equal number.
+/// FNV-1a over all packets.
 fn check(sent: &Arrivals) -> u64 {
     let mut sum = 0xcbf2_9ce4_8422_2325u64;
     let mut add = |byte: u8| sum = (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -157,7 +156,7 @@ impl Stage {
         Stage { server, sent }
     }
 
-    /// What came since the last tick.
+    /// Gives the server what arrived since the last tick.
     fn hear(&mut self, heard: &Arrivals, now: Micros) {
         let Stage { server, sent } = self;
         sent.messages.clear();
@@ -177,7 +176,7 @@ impl Stage {
     }
 }
 
-/// Plays the match, a bot for each client.
+/// Plays the match, with a bot for each client.
 fn record(arena: &Arc<Arena>, players: usize, ticks: u32, progress: &Progress) -> Recording {
     let mut stage = Stage::new(arena, players);
     let mut up = Arrivals::default();
@@ -213,7 +212,7 @@ fn record(arena: &Arc<Arena>, players: usize, ticks: u32, progress: &Progress) -
     Recording { players, heard, sent }
 }
 
-/// What ticks took, in milliseconds.
+/// Durations of ticks, in milliseconds.
 #[derive(Default)]
 struct Took {
     wall: Vec<f64>,
@@ -233,13 +232,13 @@ struct ReplayRow {
     many_cpu_ms: f64,
     /// The best tick on several threads, as a share of the best on one.
     share: f64,
-    /// By Amdahl's law from both: what one thread does while the others wait, as a share of a tick on one.
+    /// The serial share of a tick on one thread, by Amdahl's law from both durations.
     serial_share: f64,
-    /// Ticks in which something else was sent than in the match.
+    /// Ticks in which other bytes were sent than in the match.
     differing: usize,
 }
 
-/// Gives the match to a server again, with one thread and with several in turn.
+/// Replays the match to another server, alternating one thread and several.
 fn replay(
     arena: &Arc<Arena>,
     recording: &Recording,
@@ -289,7 +288,7 @@ fn finish(row: &ReplayRow, seed: u64) -> Result<Done, ExperimentError> {
     outcome.push(row)?;
     let text = "ticks in which another number of threads sends something else";
     outcome.judge(Verdict::at_most(text, row.differing as f64, 0.0, ""));
-    // With two threads 0.6; it depends on the machine and on what else it does.
+    // With two threads 0.6; it depends on the machine and its other load.
     let (text, aim) =
         ("best tick on several threads, share of one", 0.2 + 0.8 / row.threads as f64);
     outcome.judge(Verdict::at_most(text, row.share, aim, "").reported_only(true));

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the token says
+/// Contents of the token
 #[derive(Args)]
 pub struct TokenArgs {
     /// The file that the server's configuration names as tokens.secret
@@ -16,10 +16,10 @@ pub struct TokenArgs {
     /// The player's name
     #[arg(long)]
     name: String,
-    /// How long it is valid: seconds, or a number with s, m or h
+    /// How long it is valid, in seconds, or a number with s, m or h
     #[arg(long, default_value = "60s", value_parser = span)]
     ttl: Duration,
-    /// The only server that takes it
+    /// The only server that accepts it
     #[arg(long, value_name = "NAME")]
     server: Option<String>,
 }
@@ -40,14 +40,14 @@ fn span(text: &str) -> Result<Duration, String> {
     fits.map(Duration::from_secs).ok_or(format!("expected 1s to {most}s, such as 60s, 5m or 2h"))
 }
 
-/// Prints a token.
+/// Issues and prints a token.
 pub fn run(token: &TokenArgs) -> Result<(), Box<dyn Error>> {
     let (secret, server) = (Secret::read(&token.secret)?, token.server.clone());
     println!("{}", issue(&secret, &token.name, server, token.ttl)?);
     Ok(())
 }
 
-/// A token for this name that is valid from now on.
+/// A token for this name, valid from now on.
 pub fn issue(
     secret: &Secret,
     name: &str,

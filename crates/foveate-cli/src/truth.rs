@@ -1,5 +1,4 @@
-//! Where everybody was, and where others believed them to be: the two ends of a measurement, written
-//! by two processes and laid side by side afterwards.
+//! True places, and places of replicas: two files written by two processes, which are compared afterwards.
 
 use foveate_sync::{ReplicaSet, Store};
 use foveate_wire::{ObjectId, Tick};
@@ -8,7 +7,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
-/// One round in so many is written.
+/// Rounds between two that are written.
 pub const EVERY: u32 = 20;
 
 /// A file of places.
@@ -19,7 +18,7 @@ impl Truth {
         Ok(Truth(BufWriter::new(File::create(path)?)))
     }
 
-    /// Writes where everybody is, if it is time.
+    /// Writes the true places of all objects, if this round is due.
     pub fn note(&mut self, tick: Tick, store: &Store) -> std::io::Result<()> {
         if !tick.0.is_multiple_of(EVERY) {
             return Ok(());
@@ -31,7 +30,7 @@ impl Truth {
         self.0.flush()
     }
 
-    /// Writes where one who looks believes others to be in a round.
+    /// Writes where a client's live replicas are predicted to be in a round.
     pub fn believe(
         &mut self,
         me: ObjectId,
@@ -49,7 +48,7 @@ impl Truth {
     }
 }
 
-/// Everybody's movement, as the laboratory reads it: `t_ms,id,x,y,z,yaw,pitch`.
+/// Records all players' movement for the laboratory: `t_ms,id,x,y,z,yaw,pitch`.
 pub struct TraceRecorder(BufWriter<File>);
 
 impl TraceRecorder {
@@ -62,7 +61,7 @@ impl TraceRecorder {
         Ok(TraceRecorder(file))
     }
 
-    /// Writes where everybody with a facing is.
+    /// Writes the poses of all objects with a facing.
     pub fn note(&mut self, tick: Tick, tick_ms: f64, store: &Store) -> std::io::Result<()> {
         for (id, slot) in store.iter() {
             let Some((lane, steps)) = store.kind(slot).yaw else { continue };
@@ -71,7 +70,7 @@ impl TraceRecorder {
             let at = f64::from(tick.0) * tick_ms;
             writeln!(self.0, "{at},{},{x},{y},{z},{yaw},0", id.origin())?;
         }
-        // Whatever ends the server, the round is there.
+        // Flushed, so that the round is in the file whatever ends the server.
         self.0.flush()
     }
 }
@@ -86,25 +85,25 @@ fn numbers(line: &str) -> Option<(u32, u64, [f32; 3], Option<u64>)> {
     Some((tick, id, at, words.next().and_then(|word| word.parse().ok())))
 }
 
-/// How far one was from where another believed it to be.
+/// The error of one replica.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StateError {
-    /// In which round.
+    /// The round.
     pub tick: u32,
-    /// How far off, in world units.
+    /// Distance between the replica and the true place, in world units.
     pub off: f64,
-    /// How far away it really was from who believed.
+    /// Distance between the true place and the observer's avatar.
     pub away: f64,
 }
 
 impl StateError {
-    /// As an angle, seen by who believed.
+    /// The error as an angle, seen from the observer.
     pub fn degrees(&self) -> f64 {
         self.off.atan2(self.away.max(1e-3)).to_degrees()
     }
 }
 
-/// Reads every place of a file of the first sort.
+/// Reads all true places of a file.
 fn places(truth: &Path) -> std::io::Result<Places> {
     let mut places = Places::new();
     for line in BufReader::new(File::open(truth)?).lines() {
@@ -119,7 +118,7 @@ fn apart(a: &[f32; 3], b: &[f32; 3]) -> f64 {
     (0..3).map(|axis| f64::from(a[axis] - b[axis]).powi(2)).sum::<f64>().sqrt()
 }
 
-/// The share of objects within `radius` of a client's own that it had no live replica of.
+/// The share of objects within `radius` of a client's avatar of which it had no live replica.
 pub fn missing(truth: &Path, believed: &Path, radius: f64) -> std::io::Result<f64> {
     let places = places(truth)?;
     let mut shown: BTreeMap<(u32, u64), BTreeSet<u64>> = BTreeMap::new();
@@ -141,7 +140,7 @@ pub fn missing(truth: &Path, believed: &Path, radius: f64) -> std::io::Result<f6
     Ok(absent as f64 / near.max(1) as f64)
 }
 
-/// The errors of everything in the two files that is of the same round.
+/// The errors of all replicas that are in both files for the same round.
 pub fn errors(truth: &Path, believed: &Path) -> std::io::Result<Vec<StateError>> {
     let places = places(truth)?;
     let mut errors = Vec::new();

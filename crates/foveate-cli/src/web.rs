@@ -16,12 +16,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A game that can be shown.
+/// A game with a name and a description for pages.
 pub trait ShownGame: Game {
-    /// What it is called.
     const NAME: &'static str;
 
-    /// Where its world is described, and how.
+    /// The path and contents of the world's description.
     fn document(&self) -> Option<(&'static str, Value)>;
 }
 
@@ -42,29 +41,39 @@ impl ShownGame for CrowdGame {
     }
 }
 
-/// Opens what the configuration has; where it listens.
+/// Opens the configured web listener, and returns its address.
 pub fn open<G: ShownGame>(
     config: &config::WebConfig,
     host: &mut ServerHost<G, MainAuthenticator>,
     board: &MetricsBoard,
     reports: Option<PathBuf>,
 ) -> Result<SocketAddr, foveate_io::Error> {
-    let game = &host.server.simulation.game;
-    let mut site = Site::new(reports);
+    let web = options(config, &*host.server.simulation.game, board, reports);
+    host.listen_web(config.listen, web)
+}
+
+/// What browsers get, as the configuration has it.
+pub fn options<G: ShownGame>(
+    config: &config::WebConfig,
+    game: &G,
+    board: &MetricsBoard,
+    reports: Option<PathBuf>,
+) -> WebOptions {
+    let schema = game.schema().describe();
+    let mut site = Site::new(reports).with("/schema.txt", "text/plain; charset=utf-8", schema);
     if let Some((path, document)) = game.document() {
         site = site.with(path, "application/json", document.to_string());
     }
-    let web = WebOptions {
+    WebOptions {
         origins: config.origins.clone(),
         trusted_proxies: config.trusted_proxies.clone(),
         observe: config.observe.clone(),
         metrics: config.metrics.then(|| board.clone()),
         ..WebOptions::new(site)
-    };
-    host.listen_web(config.listen, web)
+    }
 }
 
-/// An observatory of a server; whether anybody may look through it is the configuration's matter.
+/// An observatory of a server; the configuration decides which operators may connect.
 pub fn observatory<G: ShownGame>(
     name: &str,
     host: &ServerHost<G, MainAuthenticator>,
@@ -73,7 +82,7 @@ pub fn observatory<G: ShownGame>(
     Observatory::new(name, G::NAME, document)
 }
 
-/// Lets operators in, does what they order, and shows them the round.
+/// Handles operators' events and commands, and sends them the round.
 pub fn show<G: ShownGame>(
     observatory: &mut Observatory,
     host: &mut ServerHost<G, MainAuthenticator>,

@@ -1,7 +1,7 @@
-//! A peer's window: pages for a browser of this machine, whose player plays and observes through the peer.
+//! A peer's window: pages for a browser on this machine, whose player plays and observes through the peer.
 //!
-//! The page is that of a server and speaks the protocol of clients. Behind it is a server without rules
-//! (see [`Server::show`](foveate_node::Server::show)): it shows what the peer knows.
+//! The page is a server's and uses the protocol of clients. Behind it is a server without rules (see
+//! [`Server::show`](foveate_node::Server::show)), which shows what the peer knows.
 
 use crate::authenticator::MainAuthenticator;
 use crate::config;
@@ -20,12 +20,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the browser is listened to before the peer's links have their turn.
+/// How long to receive from the browser before it is the turn of the peer's links.
 const STEP: Duration = Duration::from_millis(4);
-/// A page that was closed without a word may be opened again after so long.
+/// How long the session of a page that closed without a message is kept; then another page can join.
 const RESUME_FOR: Micros = Micros(2_000_000);
 
-/// Where a peer's player sits.
+/// The server behind a peer's page.
 pub struct PeerWindow {
     host: ServerHost<Arena, MainAuthenticator>,
     observatory: Observatory,
@@ -33,7 +33,7 @@ pub struct PeerWindow {
 }
 
 impl PeerWindow {
-    /// Serves pages there, for the player of this peer.
+    /// Serves pages for the player of this peer.
     pub fn open(
         listen: SocketAddr,
         peer: &Peer<Arena>,
@@ -64,7 +64,7 @@ impl PeerWindow {
         Ok(PeerWindow { host, observatory, address })
     }
 
-    /// Where the pages are.
+    /// The address of the pages.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -74,14 +74,14 @@ impl PeerWindow {
         self.host.server.present_players().any(|present| present.link.is_some())
     }
 
-    /// Listens to the browser for a moment.
+    /// Receives from the browser for a moment.
     pub fn wait(&mut self) -> Result<(), Error> {
         self.host.receive_until(Instant::now() + STEP).map(|_| ())
     }
 
-    /// The peer does what the player does.
+    /// Passes the player's inputs and requests to the peer.
     pub fn act(&mut self, peer: &mut Peer<Arena>) {
-        // Without a player the bot looks as everybody does at first.
+        // Without a player the bot has the view that every player has at first.
         let chosen = self.host.server.present_players().next().map(|it| (it.view, it.watched));
         let (view, watched) = chosen.unwrap_or_default();
         peer.set_view(view);
@@ -94,7 +94,7 @@ impl PeerWindow {
         }
     }
 
-    /// The player sees the round that the peer has played.
+    /// Shows the player the round that the peer has played.
     pub fn show(
         &mut self,
         peer: &Peer<Arena>,
@@ -106,7 +106,7 @@ impl PeerWindow {
         Ok(())
     }
 
-    /// Tells the player that it is over.
+    /// Tells the player that the game is over.
     pub fn close(self) -> Result<(), Error> {
         self.host.close(Micros::from_millis(500)).map(|_| ())
     }

@@ -20,7 +20,7 @@ const BOTS: usize = 200;
 const KILLS: usize = 20;
 /// What a player may lose, in milliseconds of the world.
 const PROMISED: f64 = 1_000.0;
-/// Only a hang takes this long.
+/// The longest that anything may take, short of a hang.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 fn foveate() -> Command {
@@ -29,7 +29,7 @@ fn foveate() -> Command {
 
 type Output = std::io::Lines<BufReader<std::process::ChildStdout>>;
 
-/// A server, what it prints (which must stay open), and where it listens.
+/// A server, its output (which must stay open), and its address.
 fn serve(store: &Path, record: &Path) -> (Child, Output, String) {
     let mut server = foveate()
         .args(["serve", "--no-metrics", "--listen", "127.0.0.1:0", "--players", "256", "--storage"])
@@ -62,16 +62,16 @@ fn stored(store: &Path) -> Vec<(u32, Avatar)> {
         .collect()
 }
 
-/// Where a player was, and when, in milliseconds of the world.
+/// A player's places over time, in milliseconds of the world.
 type Walk = Vec<(f64, [f32; 2])>;
 
-/// The walks of all players so far, and the moment that was recorded last.
+/// The walks of all players so far, and the time of the last recorded row.
 fn walks(record: &Path) -> (BTreeMap<u32, Walk>, f64) {
     let text = std::fs::read_to_string(record).unwrap_or_default();
     let (mut last, mut walks) = (0.0f64, BTreeMap::<u32, Walk>::new());
     for line in text.lines().skip(1) {
         let numbers: Option<Vec<f64>> = line.split(',').map(|word| word.parse().ok()).collect();
-        // The last line may be cut off.
+        // The last line may be incomplete.
         let Some(row) = numbers.filter(|row| row.len() == 7) else { continue };
         last = last.max(row[0]);
         walks.entry(row[1] as u32).or_default().push((row[0], [row[2] as f32, row[3] as f32]));
@@ -79,7 +79,7 @@ fn walks(record: &Path) -> (BTreeMap<u32, Walk>, f64) {
     (walks, last)
 }
 
-/// Waits until everybody has played for so long, in milliseconds of the world.
+/// Waits until all players have played for `long`, in milliseconds of the world.
 fn play(record: &Path, long: f64) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -93,8 +93,8 @@ fn play(record: &Path, long: f64) {
     }
 }
 
-/// How old the oldest stored avatar was when the server was killed, in milliseconds of the world: the last
-/// time at which it was where it is stored. Those who came within the last `grace` do not count.
+/// The age of the oldest stored avatar when the server was killed, in milliseconds of the world: since the last time at
+/// which it was at its stored place. Players that joined within the last `grace` are left out.
 fn oldest(record: &Path, found: &[(u32, Avatar)], grace: f64) -> f64 {
     let (walks, last) = walks(record);
     let stored: BTreeMap<u32, [f32; 2]> = found.iter().map(|(id, it)| (*id, it.pos)).collect();
@@ -106,7 +106,7 @@ fn oldest(record: &Path, found: &[(u32, Avatar)], grace: f64) -> f64 {
 }
 
 #[test]
-fn after_a_kill_every_player_finds_everything_again() {
+fn after_a_kill_every_player_gets_its_objects_back() {
     let folder = std::env::temp_dir().join(format!("foveate-killed-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (store, record) = (folder.join("world.db"), folder.join("record.csv"));
@@ -121,7 +121,7 @@ fn after_a_kill_every_player_finds_everything_again() {
             .stderr(Stdio::null())
             .spawn();
         let mut bots = bots.unwrap();
-        // They play for a while that differs each time.
+        // They play for a different time before each kill.
         play(&record, 1_500.0 + 37.0 * kill as f64);
         server.kill().unwrap();
         server.wait().unwrap();
@@ -129,7 +129,7 @@ fn after_a_kill_every_player_finds_everything_again() {
         bots.wait().unwrap();
         let promised = PROMISED + probe.allowance().as_secs_f64() * 1e3;
         let found = stored(&store);
-        assert_eq!(found.len(), BOTS, "kill {kill}: everybody who joined is there");
+        assert_eq!(found.len(), BOTS, "kill {kill}: all players that joined are there");
         let age = oldest(&record, &found, promised);
         assert!(age <= promised, "kill {kill}: put back by {age} ms, {promised} are allowed");
         worst = worst.max(age);
@@ -141,6 +141,6 @@ fn after_a_kill_every_player_finds_everything_again() {
         std::fs::remove_file(&record).unwrap();
     }
     assert!(deaths_before > 50, "they did play: {deaths_before}");
-    println!("{KILLS} kills under {BOTS} players: nobody was put back by more than {worst} ms");
+    println!("{KILLS} kills under {BOTS} players: no player was set back by more than {worst} ms");
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,4 +1,4 @@
-//! `foveate mesh`: region servers as threads of one process, which is killed and starts again.
+//! `foveate mesh`: region servers as threads of one process, which is killed and restarted.
 
 mod region_support;
 
@@ -10,7 +10,7 @@ fn mesh(file: &str, regions: &str) -> Process {
     Process::start(&arguments)
 }
 
-/// Waits until so many regions are run by one server each; the epochs, and the objects that they own together.
+/// Waits until `count` regions are run by one server each; returns the epochs, and the objects that they own in all.
 fn settled(process: &Process, count: usize, objects: Option<usize>) -> (u32, usize) {
     eventually(|| {
         let seen = regions(&[process]);
@@ -23,7 +23,7 @@ fn settled(process: &Process, count: usize, objects: Option<usize>) -> (u32, usi
 }
 
 #[test]
-fn a_world_goes_on_after_its_process_was_stopped_or_killed() {
+fn a_world_continues_after_its_process_was_stopped_or_killed() {
     let folder = scratch("mesh");
     let file = folder.join("world.ledger");
     let file = file.to_str().expect("plain letters");

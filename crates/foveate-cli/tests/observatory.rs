@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
 
-/// However slow the machine is.
+/// The longest that anything may take, however slow the machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 struct Server {
@@ -29,7 +29,7 @@ impl Server {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let page = lines.find_map(|line| Some(line.strip_prefix("pages on http://")?.to_owned()));
         let page = page.expect("it says where its pages are").trim_end_matches('/').to_owned();
-        // What it prints later must be taken, too.
+        // Its later output must be read, too.
         std::thread::spawn(move || lines.for_each(drop));
         Server { child, page }
     }
@@ -63,7 +63,7 @@ impl Operator {
         self.0.send(Message::text(message.to_string())).unwrap();
     }
 
-    /// The next message of a type for which something holds.
+    /// The next message of a type that meets a condition.
     fn wait(&mut self, kind: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
@@ -83,7 +83,7 @@ fn view(presets: &Value, name: &str) -> Value {
 }
 
 #[test]
-fn an_operator_sees_the_truth_and_what_each_player_has_and_changes_views() {
+fn an_operator_sees_the_true_state_and_each_players_and_changes_views() {
     let server = Server::start(&["--observe"]);
     let mut operator = Operator::connect(&server.page, "http://localhost").ok().unwrap();
     let hello = operator.wait("hello", |_| true);
@@ -91,8 +91,8 @@ fn an_operator_sees_the_truth_and_what_each_player_has_and_changes_views() {
     assert!(hello["schema"].as_str().unwrap().starts_with("avatar:"));
     assert!(!hello["document"]["obstacles"].as_array().unwrap().is_empty());
 
-    let everybody = |value: &Value| value["players"].as_array().unwrap().len() == 16;
-    let players = operator.wait("players", everybody);
+    let all = |value: &Value| value["players"].as_array().unwrap().len() == 16;
+    let players = operator.wait("players", all);
     let first = &players["players"][0];
     operator.say(&json!({ "type": "pick", "player": first["player"] }));
     let told = |value: &Value| value["replicas"].as_array().unwrap().len() > 4;
@@ -104,7 +104,7 @@ fn an_operator_sees_the_truth_and_what_each_player_has_and_changes_views() {
         let rows = world["objects"].as_array().unwrap();
         let ids: Vec<&Value> = rows.iter().map(|row| &row[0]).collect();
         assert!(ids.contains(&&first["object"]), "the avatars are among them");
-        // Something may have ended between the two messages.
+        // A session may have ended between the two messages.
         if seen["replicas"].as_array().unwrap().iter().all(|row| ids.contains(&&row[0])) {
             break;
         }
@@ -123,7 +123,7 @@ fn an_operator_sees_the_truth_and_what_each_player_has_and_changes_views() {
     let same = |figures: &Value| ratio(figures).is_some_and(|it| (it - 1.0).abs() < 0.03);
     let all = operator.wait("figures", |figures| same(figures) && pairs(figures) >= 16 * 32);
     assert_eq!(all["broadcast"]["samples"], 3);
-    // The map is small: of the normal view's objects few are out of sight.
+    // The map is small: few objects of the normal view are out of sight.
     look(&mut operator, json!({ "policy": "circle", "view": 15.0 }));
     let narrow = |figures: &Value| {
         ratio(figures).is_some_and(|it| it > 2.0) && 2 * pairs(figures) < pairs(&all)
@@ -134,7 +134,7 @@ fn an_operator_sees_the_truth_and_what_each_player_has_and_changes_views() {
 }
 
 #[test]
-fn orders_that_cannot_be_followed_are_answered_and_change_nothing() {
+fn invalid_commands_are_answered_and_change_nothing() {
     let server = Server::start(&["--observe"]);
     let mut operator = Operator::connect(&server.page, "http://127.0.0.1:1").ok().unwrap();
     let hello = operator.wait("hello", |_| true);
@@ -172,7 +172,7 @@ fn orders_that_cannot_be_followed_are_answered_and_change_nothing() {
 }
 
 #[test]
-fn nobody_looks_on_unless_allowed() {
+fn no_operator_observes_unless_allowed() {
     let server = Server::start(&[]);
     assert!(matches!(Operator::connect(&server.page, "http://localhost"), Err(401 | 403 | 404)));
     let server = Server::start(&["--observe"]);

@@ -1,4 +1,4 @@
-//! A game without a server outlives half of its players: real processes, real links, killed for real.
+//! A game without a server survives the loss of half its players: real processes and links, really killed.
 
 use foveate_wire::ObjectId;
 use serde_json::Value;
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything may take on a busy machine.
+/// The longest that anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Peers beside its owner that keep each object, by default.
+/// Peers besides its owner that keep each object, by default.
 const COPIES: usize = 6;
 
 fn foveate() -> Command {
     Command::new(env!("CARGO_BIN_EXE_foveate"))
 }
 
-/// A process that does not outlive the test.
+/// A process that is killed when dropped.
 struct Process(Child);
 
 impl Drop for Process {
@@ -54,7 +54,7 @@ struct Peer {
 
 impl Peer {
     fn start(lobby: &Lobby, folder: &Path, nth: usize) -> Peer {
-        // Who comes back under the same number is the same player.
+        // A peer that comes back with the same number has the same key, and so is the same player.
         let key = folder.join(format!("{nth}.key"));
         let key = key.to_str().expect("a name in ASCII");
         Peer::start_with(lobby, folder, nth, &["--players", "128", "--key", key])
@@ -86,7 +86,7 @@ impl Peer {
         self.accounts().last().map(|last| number(last, "player"))
     }
 
-    /// What it wrote down so far; the last line may be cut off.
+    /// The accounts that it wrote so far; the last line may be incomplete.
     fn accounts(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(&self.account).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -97,19 +97,19 @@ fn number(account: &Value, field: &str) -> u64 {
     account[field].as_u64().expect("a number")
 }
 
-/// Who owns what in one second of the world.
+/// The owners of all objects in one second of the world.
 struct Picture {
     second: u64,
-    /// The world's objects, and which of the peers own each: their places in the list.
+    /// The world's objects, and the indices of the peers that own each.
     owners: BTreeMap<u64, Vec<usize>>,
-    /// How many others have a copy of each.
+    /// Number of other peers with a copy of each.
     copies: BTreeMap<u64, usize>,
-    /// Whether everybody knows of everybody, and of nobody else.
+    /// Whether every peer knows all others, and no others.
     acquainted: bool,
 }
 
 impl Picture {
-    /// The last second of which all peers have written; none before there is one.
+    /// The last second of which all peers have written accounts; `None` before there is one.
     fn take(peers: &[Peer]) -> Option<Picture> {
         let by_second: Vec<BTreeMap<u64, Value>> = peers
             .iter()
@@ -143,13 +143,12 @@ impl Picture {
     }
 }
 
-/// Waits until each of these objects, and whatever else there is, has exactly one owner in a second
-/// after the given one.
+/// Waits until each of these objects, and any other, has exactly one owner in a second after the given one.
 fn settled(peers: &[Peer], objects: &BTreeSet<u64>, after: u64) -> Picture {
     settled_if(peers, objects, after, |_| true)
 }
 
-/// The same, and everybody knows of everybody.
+/// The same, and until all peers know each other.
 fn acquainted(peers: &[Peer], objects: &BTreeSet<u64>, after: u64) -> Picture {
     settled_if(peers, objects, after, |picture| picture.acquainted)
 }
@@ -192,7 +191,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// The round that is played and its points, as each peer knows them.
+/// The current round of the game and its points, as each peer knows them.
 fn scores(peers: &[Peer]) -> Vec<(u64, u64)> {
     let score = |peer: &Peer| {
         let last = peer.accounts().pop().unwrap_or_default();
@@ -201,7 +200,7 @@ fn scores(peers: &[Peer]) -> Vec<(u64, u64)> {
     peers.iter().map(score).collect()
 }
 
-/// Bytes sent and received in a second, and the share of a core, of one peer.
+/// Bytes sent and received per second, and the share of a core, of one peer.
 fn cost(peer: &Peer) -> Option<[f64; 3]> {
     let accounts = peer.accounts();
     let (first, last) = (accounts.first()?, accounts.last()?);
@@ -213,7 +212,7 @@ fn cost(peer: &Peer) -> Option<[f64; 3]> {
     Some([rate("sent_bytes")?, rate("received_bytes")?, rate("cpu_s")? * 100.0])
 }
 
-/// A folder of the test's own.
+/// A temporary folder for a test.
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("foveate-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a temporary folder");
@@ -221,41 +220,41 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn who_leaves_hands_everything_over_and_comes_back_as_the_same_player() {
+fn a_peer_that_leaves_hands_over_all_objects_and_comes_back_as_the_same_player() {
     let (folder, lobby) = (folder("leaving"), lobby());
-    // All at once: one of them begins the world, and the others join it.
+    // All at once: one of them starts the world, and the others join it.
     let mut peers: Vec<Peer> = (0..3).map(|nth| Peer::start(&lobby, &folder, nth)).collect();
     let before = acquainted(&peers, &BTreeSet::new(), 0);
     let objects = before.objects();
 
     let player = peers[0].player();
     peers.remove(0).leave();
-    // That it is handed over and need not be taken over is tested in virtual time: here a peer that the
-    // machine stops for seconds is rightly taken for dead.
+    // That objects are handed over rather than taken over is tested in virtual time: here a peer that the machine stops
+    // for seconds is rightly considered gone.
     let after = acquainted(&peers, &objects, before.second + 1);
 
     peers.push(Peer::start(&lobby, &folder, 0));
     acquainted(&peers, &objects, after.second);
     assert_eq!(peers[2].player(), player);
-    // The others see it, and play with it.
+    // The others see it and play with it.
     let sees = |peer: &Peer| {
         let last = peer.accounts().pop().map_or(Value::Null, |mut last| last["sees"].take());
         last.as_array().is_some_and(|sees| sees.iter().any(|it| it.as_u64() == player))
     };
-    wait_until("the one who came back is seen", || peers[..2].iter().any(sees));
+    wait_until("the peer that came back is seen", || peers[..2].iter().any(sees));
     drop(peers);
     std::fs::remove_dir_all(&folder).expect("ours");
 }
 
 #[test]
-fn half_of_twelve_peers_are_killed_and_three_join_and_nothing_is_lost_or_doubled() {
+fn half_of_twelve_peers_are_killed_and_three_join_and_no_object_is_lost_or_doubled() {
     let (folder, lobby) = (folder("peers"), lobby());
     let mut peers = vec![Peer::start(&lobby, &folder, 0)];
-    // Whoever finds nobody begins a world: the others come when there is one.
+    // A peer that finds no other starts a world: the others join when there is one.
     let objects = settled(&peers, &BTreeSet::new(), 0).objects();
     peers.extend((1..12).map(|nth| Peer::start(&lobby, &folder, nth)));
-    // By then objects have come to those who care for them, and six others have a copy of each: of any
-    // six who die, one at least leaves a copy behind.
+    // By then objects belong to the peers interested in them, and six others have a copy of each: after any six crash,
+    // at least one copy is left.
     let spread = |picture: &Picture| {
         let owners: BTreeSet<usize> = picture.owners.values().flatten().copied().collect();
         let copied = |id: &u64| picture.copies.get(id).is_some_and(|copies| *copies >= COPIES);
@@ -268,7 +267,7 @@ fn half_of_twelve_peers_are_killed_and_three_join_and_nothing_is_lost_or_doubled
         objects.len()
     );
 
-    // Six die at once, the one who began the world among them.
+    // Six are killed at once, among them the one that started the world.
     for peer in &mut peers[..6] {
         peer.process.0.kill().expect("it runs");
     }
@@ -279,17 +278,17 @@ fn half_of_twelve_peers_are_killed_and_three_join_and_nothing_is_lost_or_doubled
     let picture = settled(&peers, &objects, died + 1);
     assert_eq!(picture.objects(), objects);
     println!(
-        "6 killed, who owned {orphans} of them: each has one owner again {} s later",
+        "6 killed, which owned {orphans} of them: each has one owner again {} s later",
         picture.second - died
     );
 
     peers.extend((12..15).map(|nth| Peer::start(&lobby, &folder, nth)));
     let picture = acquainted(&peers, &objects, picture.second);
     assert_eq!(picture.objects(), objects);
-    // The rules of one peer's objects count those of all others'.
+    // The rules of one peer's objects count those of all others.
     let before = scores(&peers);
     let rise = |peers: &[Peer]| scores(peers).iter().zip(&before).all(|(now, then)| now > then);
-    wait_until("everybody sees the score rise", || rise(&peers));
+    wait_until("all peers see the score rise", || rise(&peers));
     let picture = settled(&peers, &objects, picture.second + 3);
     assert_eq!(picture.objects(), objects);
     println!("3 joined: each object has one owner, and play goes on");
@@ -307,7 +306,7 @@ fn half_of_twelve_peers_are_killed_and_three_join_and_nothing_is_lost_or_doubled
 }
 
 #[test]
-fn by_silacs_gossip_all_learn_what_one_did_before_it_was_killed() {
+fn by_silacs_gossip_all_learn_of_a_nodes_actions_before_it_was_killed() {
     let (folder, lobby) = (folder("silac"), lobby());
     let start = |nth| Peer::start_with(&lobby, &folder, nth, &["--gossip", "silac"]);
     let mut peers: Vec<Peer> = (0..5).map(start).collect();
@@ -317,7 +316,7 @@ fn by_silacs_gossip_all_learn_what_one_did_before_it_was_killed() {
         let all = last(peer)["deeds"].as_array().cloned().unwrap_or_default();
         all.iter().filter_map(|deed| Some((deed[0].as_u64()?, deed[1].as_u64()?))).collect()
     };
-    wait_until("everybody knows everybody", || peers.iter().all(|peer| knows(peer) == 4));
+    wait_until("all peers know each other", || peers.iter().all(|peer| knows(peer) == 4));
 
     let own = |peer: &Peer| -> BTreeSet<(u64, u64)> {
         let me = last(peer)["node"].as_u64().unwrap_or(0);
@@ -326,7 +325,7 @@ fn by_silacs_gossip_all_learn_what_one_did_before_it_was_killed() {
     wait_until("one of them acts", || own(&peers[2]).len() >= 3);
     let done = own(&peers[2]);
     let all_know = |peers: &[Peer]| {
-        // What it took back meanwhile nobody need know.
+        // The others need not know the actions that it has withdrawn since.
         let stands: BTreeSet<_> = done.intersection(&own(&peers[2])).copied().collect();
         !stands.is_empty() && peers.iter().all(|peer| deeds(peer).is_superset(&stands))
     };

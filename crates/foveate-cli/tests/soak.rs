@@ -1,13 +1,13 @@
-//! `foveate soak` in short: both forms pass, and a server whose memory has to grow does not.
+//! Short runs of `foveate soak`: both forms pass, and a server whose memory must grow fails.
 
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// Between what a few bots make of memory in half a minute and what further squads make of it, in MB an hour.
+/// Between the growth that a few bots cause in half a minute and the growth that further squads cause, in MB an hour.
 const AIM: &str = "500";
 
-/// Runs a soak; what it printed, and the figures that it left.
+/// Runs a soak; returns its output, and the figures that it wrote.
 fn soak(test: &str, arguments: &[&str]) -> (Output, Value) {
     let file: PathBuf =
         std::env::temp_dir().join(format!("foveate-{test}-{}.json", std::process::id()));
@@ -24,7 +24,7 @@ fn soak(test: &str, arguments: &[&str]) -> (Output, Value) {
 }
 
 #[test]
-fn a_server_with_bots_that_come_and_go_keeps_its_memory() {
+fn a_server_with_bots_that_join_and_leave_does_not_grow() {
     let (done, figures) = soak("soak", &["--minutes", "0.4", "--bots", "20"]);
     assert!(done.status.success(), "{done:?}");
     let row = &figures["rows"][0];
@@ -33,7 +33,7 @@ fn a_server_with_bots_that_come_and_go_keeps_its_memory() {
 }
 
 #[test]
-fn memory_that_grows_is_told() {
+fn growing_memory_is_reported() {
     let (done, figures) = soak("leak", &["--minutes", "0.4", "--bots", "40", "--leak"]);
     assert!(!done.status.success(), "{done:?}");
     let text = String::from_utf8_lossy(&done.stdout);
@@ -42,7 +42,7 @@ fn memory_that_grows_is_told() {
     let at_least =
         row["mb_per_hour"].as_f64().unwrap() - row["mb_per_hour_within"].as_f64().unwrap();
     assert!(at_least > AIM.parse().unwrap(), "no more than noise: {row}");
-    // What a soak that failed leaves for its reader.
+    // A failed soak explains why.
     let words = String::from_utf8_lossy(&done.stderr);
     let folder = words.trim().rsplit(" in ").next().unwrap();
     assert!(PathBuf::from(folder).join("server.log").is_file(), "{words}");

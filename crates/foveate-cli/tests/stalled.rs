@@ -1,4 +1,4 @@
-//! A server that stands still for twenty seconds, as in a paused virtual machine, has all its players back soon after.
+//! All players come back to a server that was paused for twenty seconds, as in a paused virtual machine.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const BOTS: u64 = 50;
-/// Longer than links wait for a sign of life, and than sessions are kept for broken ones.
+/// Longer than a link's idle timeout, and than sessions of broken links are kept.
 const STALL: Duration = Duration::from_secs(20);
-/// Bots play so long once all are in: before the stall, during it, and until all are back.
+/// How long bots play after all have joined: before the stall, during it, and until all are back.
 const PLAYED: &str = "45";
 
-/// Ends with the test.
+/// A process that is killed when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -27,7 +27,7 @@ fn foveate() -> Command {
 }
 
 #[test]
-fn bots_come_back_by_themselves_after_a_server_stood_still() {
+fn bots_come_back_by_themselves_after_a_server_was_paused() {
     let mut serve = foveate();
     serve.args(["serve", "--no-metrics", "--listen", "127.0.0.1:0", "--players", "64"]);
     let mut server = Running(serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
@@ -47,6 +47,6 @@ fn bots_come_back_by_themselves_after_a_server_stood_still() {
     let figures: Value = serde_json::from_slice(&done.stdout).expect("figures of the bots");
     assert_eq!(figures["connected"].as_u64(), Some(BOTS), "{figures}");
     let rejoins = figures["rejoins"].as_u64().unwrap();
-    // Each waits longer after each failure: a server that comes back is not stormed.
+    // Waits grow with each failure, so that a server that comes back is not overloaded.
     assert!((BOTS..=8 * BOTS).contains(&rejoins), "{rejoins} attempts");
 }

@@ -1,26 +1,29 @@
-//! Where tokens are asked for, bots without are turned away at once, and those who can issue their own play.
+//! If tokens are required, bots without one are rejected at once, and bots that can issue their own play.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 fn foveate() -> Command {
     Command::new(env!("CARGO_BIN_EXE_foveate"))
 }
 
-/// A server that asks for tokens and has bots of its own; ends with the test.
+/// A server that requires tokens and runs bots of its own; killed when dropped.
 struct Server {
     folder: PathBuf,
     process: Child,
-    /// Held open: who cannot print any more ends.
+    /// Held open: a process that cannot print any more ends.
     _output: BufReader<ChildStdout>,
     address: String,
 }
 
 impl Server {
     fn start() -> Server {
-        let folder = std::env::temp_dir().join(format!("foveate-tokens-{}", std::process::id()));
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let (process, nth) = (std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(format!("foveate-tokens-{process}-{nth}"));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("secret"), [7; 32]).unwrap();
         let text = "[server]\nlisten = \"127.0.0.1:0\"\nmax_clients = 16\n\
@@ -28,7 +31,8 @@ impl Server {
         std::fs::write(folder.join("foveate.toml"), text).unwrap();
         let mut serve = foveate();
         serve.arg("serve").arg("--config").arg(folder.join("foveate.toml"));
-        let mut process = serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let log = std::fs::File::create(folder.join("log")).unwrap();
+        let mut process = serve.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let (mut output, mut first) =
             (BufReader::new(process.stdout.take().unwrap()), String::new());
         output.read_line(&mut first).expect("the server starts");
@@ -45,11 +49,19 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both have come about by then, or the test has failed already.
+        // Both bots have finished by then, or the test has failed already.
         let _ = self.process.kill();
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// What was used before a restart is not remembered: an operator must not learn that from a player.
+#[test]
+fn a_server_with_tokens_and_no_storage_says_what_that_means() {
+    let server = Server::start();
+    let log = std::fs::read_to_string(server.folder.join("log")).unwrap();
+    assert!(log.contains("WARN") && log.contains("tokens without storage"), "{log}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `#[derive(Replicate)]`: a plain struct becomes a replicated kind, a plain enum a replicated field.
 //!
-//! The macro only writes down what the attributes say; every check of the numbers is the schema's,
-//! at run time, with the field's name. A field: type and attributes → `FieldSpec` → lanes.
+//! The macro only passes on what the attributes say. The schema checks all numbers at run time, and
+//! names the field in its errors. A field: type and attributes → `FieldSpec` → lanes.
 //!
 //! | on | attribute | meaning |
 //! | --- | --- | --- |
@@ -9,15 +9,15 @@
 //! | struct | `max_speed = 8.0` | units per second that no object of the kind exceeds |
 //! | struct | `fall = 16` | how its objects fall, in steps of their place per tick²: a hint to the coder |
 //! | field | `place` | where the object is (`[f32; 2]` or `[f32; 3]`) |
-//! | field | `motion` | replicas move on between updates, as they moved before |
+//! | field | `motion` | between updates, replicas continue their last motion |
 //! | field | `precision`, `extent` | step and largest coordinate of a place |
 //! | field | `yaw`, `pitch`, `angle` | an `f32` in radians on the circle; the first two are the facing |
 //! | field | `steps = 240` | parts of a turn |
-//! | field | `own` | told only to those who look from the object: its own player; others read zero |
-//! | field | `team` | told only to the object's own player and team; others read zero (see `Game::team`) |
-//! | field | `coarse = 25` | of a number: others than the own player and team are told multiples of this, rounded away from zero |
-//! | field | `floor = 0.5`, `floor_degrees = 15.0` | deviations up to this are no difference |
-//! | field | `precision`, `min`, `max` | of a number; whole numbers lie within ±(2³¹ − 1) in any case, and those of a `u32` beyond are told as the largest |
+//! | field | `own` | sent only to observers with the object as a pivot: its own player; others read zero |
+//! | field | `team` | sent only to the object's own player and team; others read zero (see `Game::team`) |
+//! | field | `coarse = 25` | of a number: others than the own player and team are sent multiples of this, rounded away from zero |
+//! | field | `floor = 0.5`, `floor_degrees = 15.0` | deviations up to this are not a difference |
+//! | field | `precision`, `min`, `max` | of a number; whole numbers are within ±(2³¹ − 1) in any case, and larger values of a `u32` are sent as the largest |
 //! | field | `bits = 11` | of a number between `min` and `max`, of a place within `extent`, instead of `precision`; of each part of a quaternion (`[f32; 4]`) |
 //! | field | `max_len = 32` | of text or bytes, in bytes |
 
@@ -39,7 +39,7 @@ pub fn replicate(input: TokenStream) -> TokenStream {
     code.unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
-/// What `#[replicate(…)]` said, by name, with the place it was said at.
+/// The contents of `#[replicate(…)]`: names and values, with their source positions.
 #[derive(Default)]
 struct Attributes(Vec<(Ident, Option<Expr>)>);
 
@@ -198,7 +198,7 @@ fn field_spec(field: &Field) -> Result<Tokens, Error> {
         return Err(Error::new(field.span(), "bits and precision exclude each other"));
     }
     if own && role.to_string() != "Plain" {
-        return Err(Error::new(field.span(), "a place or a facing is told to everybody"));
+        return Err(Error::new(field.span(), "a place or a facing is sent to all observers"));
     }
     let to_rivals = match (said.has("team"), said.value("coarse")?) {
         (true, Some(coarse)) => {
@@ -214,7 +214,7 @@ fn field_spec(field: &Field) -> Result<Tokens, Error> {
         }
         (Some(floor), None) => quote!((#floor) as f32),
         (None, Some(degrees)) => quote!(((#degrees) as f32).to_radians()),
-        // A facing within 15° looks the same from afar; views tighten it close by.
+        // From afar a facing within 15° looks the same; views tighten this for near objects.
         (None, None) if said.has("yaw") || said.has("pitch") => quote!(15f32.to_radians()),
         (None, None) => quote!(0.0),
     };
@@ -255,7 +255,7 @@ fn symbol(input: &DeriveInput, data: &syn::DataEnum) -> Result<Tokens, Error> {
     })
 }
 
-/// The path that user code can name: the façade re-exports everything the macro needs.
+/// The path of the wire crate in user code: the façade re-exports everything that the macro needs.
 fn wire() -> Tokens {
     const OURS: [&str; 6] = ["wire", "sync", "node", "lab", "arena", "cli"];
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();

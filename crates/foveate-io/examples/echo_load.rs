@@ -1,8 +1,8 @@
-//! What a client costs a server: one datagram down and one up per client and tick.
+//! The cost of a client for a server: one datagram down and one up per client and tick.
 //!
-//! `cargo run --release -p foveate-io --example echo_load -- [clients] [seconds] [spread ms] [gather
-//! µs] [timer slack ms]` starts itself a second time for the clients, so that each side's processor
-//! time is its own, and prints one line a figure. The server does nothing but IO.
+//! `cargo run --release -p foveate-io --example echo_load -- [clients] [seconds] [spread ms] [gather µs] [timer slack
+//! ms]` starts a second process for the clients, so that each side's processor time is separate, and prints one figure
+//! per line. The server does nothing but IO.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -17,9 +17,9 @@ use foveate_wire::Micros;
 const TICK: Duration = Duration::from_millis(50);
 const DOWN: [u8; 150] = [7; 150];
 const UP: [u8; 20] = [9; 20];
-/// Clients send at one of so many moments of a tick.
+/// Clients send at one of this many moments of a tick.
 const PHASES: u32 = 50;
-/// Time for the handshakes' traces to settle before anything is measured.
+/// Time for the work of handshakes to finish before measuring.
 const SETTLING: Duration = Duration::from_secs(2);
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -109,7 +109,7 @@ fn accept(server: &mut Endpoint, links: &mut Vec<LinkId>, count: usize) -> Outco
     Ok(())
 }
 
-/// Sends a datagram to everyone in each tick; returns the number of ticks.
+/// Sends a datagram to every client in each tick; returns the number of ticks.
 fn run(server: &mut Endpoint, links: &[LinkId], span: Duration) -> Result<u64, Box<dyn Error>> {
     let begun = Instant::now();
     let mut events = Vec::new();
@@ -129,7 +129,7 @@ fn run(server: &mut Endpoint, links: &[LinkId], span: Duration) -> Result<u64, B
     Ok(u64::from(ticks))
 }
 
-/// Every client sends once a tick, at a moment of its own, until the server closes the links.
+/// Every client sends once a tick, each at its own moment, until the server closes the links.
 fn clients_side(server: SocketAddr, clients: u64, timer_slack: Micros) -> Outcome {
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut options = EndpointOptions { timer_slack, ..EndpointOptions::client() };
@@ -140,7 +140,7 @@ fn clients_side(server: SocketAddr, clients: u64, timer_slack: Micros) -> Outcom
     let mut events = Vec::new();
     let start = Instant::now();
     loop {
-        // A few handshakes at a time, as people come.
+        // A few handshakes at a time, as on a real server.
         for _ in 0..(clients - dialled).min(2) {
             endpoint.connect(server, "localhost")?;
             dialled += 1;
@@ -166,7 +166,7 @@ fn clients_side(server: SocketAddr, clients: u64, timer_slack: Micros) -> Outcom
     }
 }
 
-/// Processor time of this process so far, in user and kernel mode.
+/// Processor time of this process so far, user and kernel.
 fn processor_time() -> Result<Duration, Box<dyn Error>> {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Ok(Duration::new(u64::try_from(now.tv_sec)?, u32::try_from(now.tv_nsec)?))

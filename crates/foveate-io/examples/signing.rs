@@ -1,4 +1,4 @@
-//! What signatures cost a peer: bytes and processor time, by how much is signed at once.
+//! The cost of signatures for a peer, in bytes and processor time, by how much is signed at once.
 //!
 //! `cargo run --release -p foveate-io --example signing`
 
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 /// Bytes of one statement: a digest of a peer with a few objects.
 const STATEMENT: usize = 64;
-/// Measurements of which the fastest counts: the others were disturbed.
+/// Measurements of which the fastest counts, since the others were disturbed.
 const TRIES: usize = 7;
-/// Runs of each measurement.
+/// Runs in each measurement.
 const RUNS: usize = 400;
 
 fn processor_time() -> Duration {

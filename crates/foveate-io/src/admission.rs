@@ -1,9 +1,9 @@
-//! Admission: links in all, links and handshakes per address.
+//! Admission control: limits on links in all, and on links and handshakes per address.
 //!
-//! An address counts only once it has proved itself: by the token of a Retry, by a handshake that was
-//! completed, or by TCP. Before that it may be forged, and what is done in its name must not lock out the
-//! address. Handshakes of unproved addresses are few in all (`Limits::retry_above`); further ones are asked to
-//! come again with a token (QUIC's Retry), which costs the server no memory.
+//! An address counts only once it is proved, by a Retry token, a completed handshake, or TCP. Until then it may be
+//! forged, and such packets must not lock out the real address. Handshakes from unproved addresses are limited in all
+//! (`Limits::retry_above`); others are asked to come again with a token (QUIC's Retry), which costs the server no
+//! memory.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,13 +14,13 @@ use crate::bucket::Bucket;
 use crate::meter::EndpointCounters;
 use crate::options::Limits;
 
-/// Addresses that are remembered at most. Beyond it only addresses that are known come in.
+/// Most addresses that are remembered. When the table is full, only known addresses are accepted.
 pub const MAX_ADDRESSES: usize = 65_536;
 
-/// Bits of an IPv6 address that limits ignore: a customer is given a network of 56 bits.
+/// Bits of an IPv6 address that limits ignore, since a customer is given a network of 56 bits.
 const CUSTOMER_BITS: u32 = 128 - 56;
 
-/// An address as far as limits are concerned: in IPv6 the network of a customer.
+/// An address as limits count it: for IPv6, the customer's network.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Origin(IpAddr);
 
@@ -39,48 +39,48 @@ impl From<IpAddr> for Origin {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     Accept,
-    /// Ask it to prove its address.
+    /// Ask the sender to prove its address.
     Retry,
     Refuse,
 }
 
-/// How a link that others began is counted.
+/// How an incoming link is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
-    /// As a handshake of an address that may be forged.
+    /// As a handshake of an unproved address.
     Unproved,
     /// For its address.
     Proved,
-    /// Not at all: it is being closed.
+    /// Not at all, since it is being closed.
     Uncounted,
 }
 
-/// What the server is busy with.
+/// The server's load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) links: u32,
     pub(crate) handshakes: u32,
-    /// Whether a newcomer takes another link's place. Only a proven address does.
+    /// Whether a newcomer takes another link's place. Only a proved address does.
     pub(crate) is_crowded: bool,
 }
 
-/// What is known about addresses.
+/// Counts by address.
 #[derive(Default)]
 pub(crate) struct Admission {
     known: BTreeMap<Origin, Known>,
-    /// Handshakes of addresses that have not proved themselves: at most `Limits::retry_above` in all.
+    /// Handshakes of unproved addresses: at most `Limits::retry_above` in all.
     unproved: BTreeMap<Origin, u32>,
 }
 
-/// An address that has proved itself.
+/// Counts of a proved address.
 struct Known {
     links: u32,
     handshakes: Bucket,
 }
 
 impl Admission {
-    /// Decides and counts the refusal. On `Accept` the link is counted until [`Admission::release`]: for its
-    /// address if that is proved, else only as a handshake until [`Admission::prove`].
+    /// Decides about a first packet, and counts a refusal. After `Accept` the link is counted until
+    /// [`Admission::release`]: for its address if that is proved, otherwise as a handshake until [`Admission::prove`].
     pub(crate) fn judge(
         &mut self,
         origin: Origin,
@@ -107,8 +107,8 @@ impl Admission {
         Verdict::Accept
     }
 
-    /// A handshake that was accepted without proof is complete, which proves its address. True if the link may
-    /// stay; it is counted for its address then.
+    /// Handles the completion of a handshake that was accepted without proof, which proves its address. Returns whether
+    /// the link may stay; it is then counted for its address.
     pub(crate) fn prove(
         &mut self,
         origin: Origin,
@@ -119,7 +119,7 @@ impl Admission {
         self.count(origin, now, rules)
     }
 
-    /// A link that was accepted is gone.
+    /// Stops counting an accepted link that is gone.
     pub(crate) fn release(&mut self, origin: Origin, standing: Standing) {
         match standing {
             Standing::Unproved => self.forget_unproved(origin),
@@ -132,7 +132,7 @@ impl Admission {
         }
     }
 
-    /// Whether handshakes of this address are under way that have not proved it.
+    /// Whether handshakes of this unproved address are under way.
     pub(crate) fn has_unproved(&self, origin: Origin) -> bool {
         self.unproved.contains_key(&origin)
     }
@@ -146,7 +146,7 @@ impl Admission {
         }
     }
 
-    /// Counts a link of a proved address, if the address has room for it.
+    /// Counts a link of a proved address, if it is below the address's limit.
     fn count(
         &mut self,
         origin: Origin,
@@ -172,7 +172,7 @@ impl Admission {
         true
     }
 
-    /// Whether the address would have room for one more, should all its handshakes be completed.
+    /// Whether the address could have one more link if all its handshakes were completed.
     fn has_room(&mut self, origin: Origin, limits: &Limits, now: Micros) -> bool {
         let rate = limits.handshakes_per_address;
         let unproved = self.unproved.get(&origin).copied().unwrap_or(0);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_address_has_what_it_wants_and_others_do_not() {
+    fn a_trusted_address_has_no_limit_and_others_have() {
         let (mut admission, mut counters) = (Admission::default(), EndpointCounters::default());
         let limits = Limits { trusted: Some(IpAddr::from([10, 0, 0, 1])), ..limits() };
         let mut granted = |last| {
@@ -277,7 +277,7 @@ mod tests {
         }
         assert!(admission.prove(origin(1), now, (&limits, &mut counters)));
         assert!(admission.prove(origin(1), now, (&limits, &mut counters)));
-        // Two links and a handshake are all that the address may have.
+        // Two links and a handshake are the limit of the address.
         let verdict = admission.judge(origin(1), false, IDLE, now, (&limits, &mut counters));
         assert_eq!(verdict, Verdict::Retry);
         let verdict = admission.judge(origin(1), true, IDLE, now, (&limits, &mut counters));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn under_load_everyone_proves_its_address_first() {
+    fn under_load_every_client_proves_its_address_first() {
         let (mut admission, mut counters) = (Admission::default(), EndpointCounters::default());
         let busy = Load { links: 9, handshakes: 8, ..IDLE };
         let crowded = Load { links: 9, is_crowded: true, ..IDLE };

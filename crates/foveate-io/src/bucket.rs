@@ -1,26 +1,26 @@
-//! A token bucket in whole numbers: the same times give the same answers.
+//! A token bucket in integers, so that the same times give the same answers.
 
 use foveate_wire::Micros;
 
-/// Parts of a token that are counted, so that slow rates lose nothing to rounding.
+/// Fractions of a token that are counted, so that slow rates lose nothing to rounding.
 const PARTS: u64 = 1_000_000;
 
-/// How many tokens come in a second, and how many may lie ready.
+/// The rate and the capacity of a token bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateLimit {
-    /// Tokens a second.
+    /// Tokens added per second.
     pub per_second: u32,
-    /// The largest number that may be taken at once after a pause.
+    /// The capacity: how many can be taken at once after a pause.
     pub burst: u32,
 }
 
 impl RateLimit {
-    /// A rate whose burst is what one second brings.
+    /// A rate whose burst is one second's tokens.
     pub const fn per_second(tokens: u32) -> RateLimit {
         RateLimit { per_second: tokens, burst: tokens }
     }
 
-    /// This many times as much, both in a second and at once.
+    /// The rate and the burst, both multiplied.
     pub const fn times(self, factor: u32) -> RateLimit {
         RateLimit {
             per_second: self.per_second.saturating_mul(factor),
@@ -29,7 +29,7 @@ impl RateLimit {
     }
 }
 
-/// A bucket of tokens. It starts full.
+/// A token bucket; it starts full.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     parts: u64,
@@ -41,7 +41,7 @@ impl Bucket {
         Bucket { parts: u64::from(rate.burst) * PARTS, filled: now }
     }
 
-    /// Takes `tokens`, or nothing at all.
+    /// Takes `tokens` if that many are available, otherwise none.
     pub(crate) fn take(&mut self, rate: RateLimit, now: Micros, tokens: u32) -> bool {
         self.fill(rate, now);
         match self.parts.checked_sub(u64::from(tokens) * PARTS) {
@@ -53,20 +53,20 @@ impl Bucket {
         }
     }
 
-    /// Tokens that can be taken.
+    /// Number of tokens available.
     pub(crate) fn tokens(&mut self, rate: RateLimit, now: Micros) -> u32 {
         self.fill(rate, now);
         u32::try_from(self.parts / PARTS).unwrap_or(u32::MAX)
     }
 
-    /// Whether nothing was taken lately.
+    /// Whether the bucket is full, so that nothing was taken recently.
     pub(crate) fn is_full(&mut self, rate: RateLimit, now: Micros) -> bool {
         self.fill(rate, now);
         self.parts == u64::from(rate.burst) * PARTS
     }
 
     fn fill(&mut self, rate: RateLimit, now: Micros) {
-        // A token a second is a part a microsecond.
+        // One token per second is one part per microsecond.
         let came = (now - self.filled).0.saturating_mul(u64::from(rate.per_second));
         self.parts = self.parts.saturating_add(came).min(u64::from(rate.burst) * PARTS);
         self.filled = self.filled.max(now);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_takes_nothing() {
+    fn taking_too_many_takes_none() {
         let rate = RateLimit::per_second(5);
         let mut bucket = Bucket::full(rate, Micros::ZERO);
         assert!(!bucket.take(rate, Micros::ZERO, 6));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_runs_backwards_brings_nothing() {
+    fn time_that_runs_backwards_adds_no_tokens() {
         let rate = RateLimit::per_second(1);
         let mut bucket = Bucket::full(rate, Micros::from_millis(5_000));
         assert!(bucket.take(rate, Micros::from_millis(5_000), 1));

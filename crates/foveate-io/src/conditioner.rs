@@ -1,8 +1,7 @@
-//! A bad network on purpose, on real links: what is pushed comes out later, twice, or never.
+//! Bad network conditions on real links, on purpose: packets that are pushed come out later, twice or never.
 //!
-//! What becomes of a packet is decided by the model that virtual networks use
-//! ([`link_model`](foveate_node::link_model)). The endpoint has a conditioner for each way of a link that was
-//! given conditions, and none otherwise.
+//! The same model as on virtual networks ([`link_model`](foveate_node::link_model)) decides. A link has a conditioner
+//! for each direction if it was given conditions, otherwise none.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,10 +9,10 @@ use std::collections::BinaryHeap;
 use foveate_node::link_model::{LinkModel, LinkSpec};
 use foveate_wire::{Bytes, Micros};
 
-/// Packets that one conditioner holds at most; what comes on top is lost, as in a full router.
+/// Most packets that a conditioner holds; more are lost, as in a full router.
 pub const MAX_HELD: usize = 4096;
 
-/// One way of a link under conditions.
+/// One direction of a link under conditions.
 ///
 /// ```
 /// use foveate_io::Conditioner;
@@ -37,7 +36,7 @@ pub struct Conditioner<T> {
 
 struct Held<T> {
     due: Micros,
-    /// Those that are due at the same time leave in the order in which they came.
+    /// Packets that are due at the same time leave in the order in which they were pushed.
     order: u64,
     item: T,
 }
@@ -63,7 +62,7 @@ impl<T> Ord for Held<T> {
 }
 
 impl<T: Clone> Conditioner<T> {
-    /// A link that has been idle so far.
+    /// A conditioner of an idle link.
     pub fn new(spec: LinkSpec, seed: u64) -> Self {
         Self {
             model: LinkModel::new(spec, seed),
@@ -74,12 +73,12 @@ impl<T: Clone> Conditioner<T> {
         }
     }
 
-    /// From now on it behaves like this. What is under way already is not touched.
+    /// Changes the conditions. Packets under way are not affected.
     pub fn set(&mut self, spec: LinkSpec) {
         self.model.set(spec);
     }
 
-    /// Takes a packet of `size`; false if it is lost.
+    /// Pushes a packet of `size`; false if it is lost.
     pub fn push(&mut self, now: Micros, size: Bytes, item: T) -> bool {
         let (held, pushed) = (&mut self.held, &mut self.pushed);
         let before = held.len();
@@ -92,8 +91,8 @@ impl<T: Clone> Conditioner<T> {
         held.len() > before
     }
 
-    /// Takes part of a stream: late like a packet, but it is not lost by chance, and does not
-    /// overtake what was pushed so before it. False if there is no room.
+    /// Pushes part of a stream. It is delayed like a packet, but is not lost at random and does not overtake earlier
+    /// parts. False if there is no room.
     #[cfg(feature = "web")]
     pub(crate) fn push_in_order(&mut self, now: Micros, size: Bytes, item: T) -> bool {
         if self.held.len() >= MAX_HELD {
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_twice_is_held_twice() {
+    fn a_duplicated_packet_is_held_twice() {
         let mut link = Conditioner::new(LinkSpec { duplicate: 1.0, ..LinkSpec::PERFECT }, 1);
         assert!(link.push(Micros::ZERO, Bytes(1), 'a'));
         assert_eq!([link.pop(STEP), link.pop(STEP), link.pop(STEP)], [Some('a'), Some('a'), None]);
@@ -201,8 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_passes_its_rate_and_drops_what_its_queue_cannot_take() {
-        // 100 bytes a millisecond come in, 50 go out; 1000 may wait.
+    fn a_link_passes_its_rate_and_drops_packets_beyond_its_queue() {
+        // 100 bytes arrive per millisecond and 50 leave; 1000 can wait.
         let rate = Some(Rate { bytes_per_second: 50_000.0, queue: 1_000 });
         let arrived = arrivals(LinkSpec { rate, ..LinkSpec::PERFECT }, 3, 10_000);
         assert!((lost_share(&arrived) - 0.5).abs() < 0.01, "{}", lost_share(&arrived));

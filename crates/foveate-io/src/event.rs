@@ -1,4 +1,4 @@
-//! What an endpoint reports.
+//! Events of an endpoint.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -13,46 +13,54 @@ use crate::slots::LinkId;
 
 /// Something happened to a link.
 ///
-/// Of each link `Connected` comes first and `Closed` last, each once. A link that was begun by
-/// `connect` may be closed without having been connected.
+/// For each link `Connected` comes first and `Closed` last, each once. A link that was started by `connect` may be
+/// closed without having been connected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkEvent {
-    /// The handshake is over; both sides may send.
+    /// The handshake is complete; both sides may send.
     Connected {
-        /// Which.
         link: LinkId,
-        /// The other side's; none if it is reached through a relay.
+        /// The other side's address; `None` if it is reached through a relay.
         address: Option<SocketAddr>,
-        /// What the handshake has proven about the other side.
+        /// What the handshake proved about the other side.
         remote: Remote,
-        /// What it is for.
         purpose: Purpose,
     },
-    /// A datagram came.
+    /// A datagram arrived.
     Datagram {
-        /// On which link.
         link: LinkId,
-        /// It shares memory with others: copy what is to be kept for long.
+        /// The bytes share memory with others: copy them to keep them for long.
         bytes: bytes::Bytes,
     },
-    /// A whole message came, after all that were sent before it.
-    Message {
-        /// On which link.
-        link: LinkId,
-        /// The message.
-        bytes: bytes::Bytes,
-    },
-    /// It is over; the id names nothing any more.
-    Closed {
-        /// Which.
-        link: LinkId,
-        /// Why.
-        reason: Reason,
-    },
+    /// A whole message arrived, in order.
+    Message { link: LinkId, bytes: bytes::Bytes },
+    /// The link ended; its id has expired.
+    Closed { link: LinkId, reason: Reason },
 }
 
 impl LinkEvent {
-    /// The link that it happened to.
+    /// A connected link of a player whose other end proved nothing, for transports without certificates.
+    pub fn anonymous(link: LinkId, address: Option<SocketAddr>) -> LinkEvent {
+        let (remote, purpose) = (Remote::Anonymous, Purpose::Play);
+        LinkEvent::Connected { link, address, remote, purpose }
+    }
+
+    /// A datagram that arrived; copies its bytes.
+    pub fn datagram(link: LinkId, bytes: &[u8]) -> LinkEvent {
+        LinkEvent::Datagram { link, bytes: bytes::Bytes::copy_from_slice(bytes) }
+    }
+
+    /// A message that arrived; copies its bytes.
+    pub fn message(link: LinkId, bytes: &[u8]) -> LinkEvent {
+        LinkEvent::Message { link, bytes: bytes::Bytes::copy_from_slice(bytes) }
+    }
+
+    /// The other end closed the link.
+    pub fn closed_by_peer(link: LinkId, code: CloseCode, reason: &str) -> LinkEvent {
+        LinkEvent::Closed { link, reason: Reason::Peer { code, reason: reason.to_owned() } }
+    }
+
+    /// The link of this event.
     pub fn link(&self) -> LinkId {
         let (LinkEvent::Connected { link, .. }
         | LinkEvent::Datagram { link, .. }
@@ -61,7 +69,7 @@ impl LinkEvent {
         *link
     }
 
-    /// What it is to a node.
+    /// The event as a node's input.
     pub fn input<C>(&self) -> NodeInput<'_, C> {
         let link = Link(self.link().to_bits());
         match self {
@@ -76,16 +84,16 @@ impl LinkEvent {
 /// What a link's bytes travel by.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Transport {
-    /// QUIC, from a program.
+    /// QUIC, from a native program.
     Quic,
     /// WebTransport, from a page.
     WebTransport,
-    /// WebSocket, from a page where UDP does not get through.
+    /// WebSocket, from a page, where UDP is blocked.
     WebSocket,
 }
 
 impl Transport {
-    /// As metrics and pages call it.
+    /// The name in metrics and on pages.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Quic => "quic",
@@ -98,14 +106,14 @@ impl Transport {
 /// What a link is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Purpose {
-    /// A player's.
+    /// For a player.
     Play,
-    /// An operator that observes from a web page. Carries messages only.
+    /// For an operator that observes from a web page. It carries messages only.
     Observe,
 }
 
 impl Purpose {
-    /// The largest message that may be sent, and how much of them may wait.
+    /// The largest message that may be sent, and how many bytes of messages may wait.
     pub(crate) fn message_limits(self, limits: &Limits) -> (Bytes, Bytes) {
         match self {
             Purpose::Play => (limits.max_message, limits.max_backlog),
@@ -114,70 +122,70 @@ impl Purpose {
     }
 }
 
-/// Why a link was closed, as a number for programs. Those below 256 are this crate's.
+/// Why a link was closed, as a number for programs. Codes below 256 are defined by this crate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CloseCode(pub u32);
 
 impl CloseCode {
-    /// All is well.
+    /// There was no error.
     pub const DONE: CloseCode = CloseCode(0);
     /// The endpoint shuts down.
     pub const SHUTDOWN: CloseCode = CloseCode(1);
-    /// Too much was sent for too long.
+    /// The other side sent too much for too long.
     pub const FLOOD: CloseCode = CloseCode(2);
-    /// A message exceeds the limit.
+    /// A message exceeded the limit.
     pub const MESSAGE_TOO_LARGE: CloseCode = CloseCode(3);
-    /// Bytes came that are against the rules of WebSocket or HTTP/3.
+    /// The other side violated WebSocket or HTTP/3.
     pub const MALFORMED: CloseCode = CloseCode(4);
-    /// There are enough links between the same two peers, or from one address.
+    /// There are enough links between these two peers, or from one address.
     pub const ENOUGH: CloseCode = CloseCode(5);
-    /// Places were short, and this link had not joined.
+    /// Places were scarce, and this link had not joined.
     pub const CROWDED: CloseCode = CloseCode(6);
 }
 
 /// Why a link was closed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Reason {
-    /// By this side.
+    /// This side closed it.
     #[error("closed here: {reason} ({})", code.0)]
     Here {
-        /// The number given.
+        /// The code given.
         code: CloseCode,
-        /// The words given.
+        /// The text given.
         reason: String,
     },
-    /// By the other side.
+    /// The other side closed it.
     #[error("closed by the peer: {reason} ({})", code.0)]
     Peer {
-        /// The number given.
+        /// The code given.
         code: CloseCode,
-        /// The words given, as far as they are text.
+        /// The text given, with invalid characters replaced.
         reason: String,
     },
-    /// Nothing was heard for longer than the idle timeout.
+    /// Nothing was received for longer than the idle timeout.
     #[error("timed out: no packet arrived within the idle timeout")]
     Idle,
-    /// The server takes no further link, in all or from this address.
+    /// The server accepts no further link, in all or from this address.
     #[error("refused: the server is full, or has too many links from this address")]
     Refused,
-    /// The other side knows nothing of this link, for example because it was started again.
+    /// The other side does not know this link, for example because it was restarted.
     #[error("reset by the peer, which may have restarted")]
     Reset,
-    /// The network says that packets cannot reach the address; nothing waits for a timeout.
+    /// The network reports that packets cannot reach the address; no timeout is waited for.
     #[error("{0}")]
     Unreachable(Unreachable),
-    /// The server's certificate is not one that the client trusts: another name, authority, date or hash.
+    /// The client does not trust the server's certificate, because of its name, authority, date or hash.
     #[error("the server's certificate is not trusted: {0}")]
     Untrusted(String),
-    /// The two do not understand each other.
+    /// The protocols failed or do not match.
     #[error("failed: {0}")]
     Failed(String),
 }
 
-/// Why packets do not reach an address.
+/// Why packets cannot reach an address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
 pub enum Unreachable {
-    /// The host answers that nothing listens at the port.
+    /// The host reports that nothing listens at the port.
     #[error("connection refused: no server listens at this port")]
     Port,
     /// There is no route to the host or its network.
@@ -186,7 +194,7 @@ pub enum Unreachable {
 }
 
 impl Unreachable {
-    /// What the system's error says, if it is about the way to an address.
+    /// The cause, if the system's error is about reaching an address.
     pub(crate) fn from_error(error: &std::io::Error) -> Option<Unreachable> {
         match error.kind() {
             ErrorKind::ConnectionRefused => Some(Unreachable::Port),
@@ -196,9 +204,9 @@ impl Unreachable {
     }
 }
 
-/// Alerts of TLS that are about a certificate: from `bad_certificate` to `access_denied`.
+/// TLS alerts about certificates: from `bad_certificate` to `access_denied`.
 const CERTIFICATE_ALERTS: std::ops::RangeInclusive<u64> = 42..=49;
-/// QUIC puts alerts of TLS here.
+/// QUIC adds this to TLS alerts.
 const CRYPTO_ERROR: u64 = 0x100;
 
 impl From<ConnectionError> for Reason {
@@ -213,7 +221,7 @@ impl From<ConnectionError> for Reason {
             {
                 Reason::Refused
             }
-            // Found out by this side: only a client looks at certificates.
+            // Detected by this side: only a client checks certificates.
             ConnectionError::TransportError(error)
                 if u64::from(error.code)
                     .checked_sub(CRYPTO_ERROR)

@@ -1,6 +1,6 @@
-//! Entries for fuzzers and for tests that stand in for them: what reads bytes of strangers before there is a link.
+//! Entry points for fuzzers, and for tests in their place: every parser of bytes that arrive before there is a link.
 //!
-//! What is refused is no finding: a reader must never panic, stall or grow without a bound.
+//! Rejecting input is fine: a parser must never panic, stall or grow without a bound.
 
 use crate::UnixTime;
 use crate::keys::KeyPair;
@@ -14,35 +14,35 @@ use foveate_node::peer::identity::Sealed;
 use foveate_wire::Micros;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Datagrams that a lobby gets in one run.
+/// Datagrams that a lobby receives in one run.
 const MAX_DATAGRAMS: usize = 32;
 
-/// Reads any bytes as the head of a browser's request.
+/// Parses any bytes as the head of a browser's request.
 #[cfg(feature = "web")]
 pub fn http(data: &[u8]) {
     crate::web::read_any_head(data);
 }
 
-/// Reads any bytes as a browser's HTTP/3: streams, headers and goodbyes.
+/// Parses any bytes as a browser's HTTP/3: streams, headers and goodbyes.
 #[cfg(feature = "web")]
 pub fn h3(data: &[u8]) {
     crate::web::read_any_h3(data);
 }
 
-/// Reads any bytes as what a proxy says of its clients: the PROXY protocol's header, `X-Forwarded-For`, and networks
-/// as a configuration names them.
+/// Parses any bytes as a proxy's statements about its clients: the PROXY protocol's header, `X-Forwarded-For`, and
+/// networks as in a configuration.
 #[cfg(feature = "web")]
 pub fn proxy(data: &[u8]) {
     crate::web::read_any_proxy(data);
 }
 
-/// Reads any bytes as frames of a WebSocket; the first chooses a player's link or an operator's.
+/// Parses any bytes as frames of a WebSocket; the first byte chooses a player's link or an operator's.
 #[cfg(feature = "web")]
 pub fn websocket(data: &[u8]) {
     use crate::event::Purpose;
     use std::net::{TcpListener, TcpStream};
     thread_local! {
-        /// One pair for all runs: nothing is written to it.
+        /// One pair for all runs, since nothing is written to it.
         static STREAM: Option<TcpStream> = TcpListener::bind("127.0.0.1:0")
             .and_then(|listener| TcpStream::connect(listener.local_addr()?))
             .ok();
@@ -55,25 +55,26 @@ pub fn websocket(data: &[u8]) {
     }
 }
 
-/// A database whose rows say anything, as text: see [`storage`](crate::storage).
+/// Reads a database with arbitrary rows: see [`storage`](crate::storage).
 #[cfg(feature = "sqlite")]
 pub fn storage(data: &[u8]) {
     crate::storage::read_any_rows(data);
 }
 
-/// Reads any bytes as a connect token, and as what a signed one says: whoever takes it takes what was issued.
+/// Parses any bytes as a connect token, and as the signed contents of one: a token that is accepted must be one that
+/// was issued.
 pub fn token(data: &[u8]) {
     let secret = || Secret::new(&[7; MIN_SECRET]).expect("it is long enough");
     let (now, signed) = (UnixTime(1_000), secret().sign(data));
     let mut verifier = Verifier::new(secret(), "here");
     let made_up = verifier.check(&String::from_utf8_lossy(data), now);
-    assert!(made_up.is_err(), "nobody else can sign");
+    assert!(made_up.is_err(), "only the issuer can sign");
     if let Ok(claim) = verifier.check(&signed, now) {
         assert_eq!(secret().issue(&claim).ok(), Some(signed));
     }
 }
 
-/// A lobby that gets an honest peer's requests, changed or made up as the bytes say.
+/// Sends a lobby an honest peer's requests, altered or replaced as the bytes say.
 pub fn lobby(mut data: &[u8]) {
     let keys = KeyPair::from_secret([7; 32]).expect("any 32 bytes are a secret");
     let settings = LobbySettings::default();
@@ -101,12 +102,12 @@ pub fn lobby(mut data: &[u8]) {
     }
 }
 
-/// Two ends of a direct path, whose packets meet what the bytes say.
+/// Runs two ends of a direct path, and alters their packets as the bytes say.
 pub fn direct(data: &[u8]) {
     crate::direct::bend(data);
 }
 
-/// What an honest peer could ask; none: something made up.
+/// A request that an honest peer could make; `None` for arbitrary bytes.
 fn request(
     what: u8,
     keys: &KeyPair,
@@ -128,7 +129,7 @@ fn request(
     }
 }
 
-/// Changes a few bytes, as others say: pairs of where and to what.
+/// Changes a few bytes; `by` has pairs of a position and a value.
 fn change(bytes: &mut [u8], by: &[u8]) {
     for pair in by.chunks_exact(2).take(4) {
         let at = usize::from(pair[0]) % bytes.len().max(1);
@@ -136,7 +137,7 @@ fn change(bytes: &mut [u8], by: &[u8]) {
     }
 }
 
-/// A cookie that any change of what it is for changes.
+/// A cookie that changes whenever its input does.
 fn seal(bytes: &[u8]) -> Cookie {
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"a secret that only fuzzers have");
     let made = ring::hmac::sign(&key, bytes);
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn committed_seeds_are_refused_or_lived_with() {
+    fn committed_seeds_are_rejected_or_harmless() {
         #[cfg(feature = "web")]
         WEB.iter().for_each(|(target, run)| replay(target, *run));
         #[cfg(feature = "sqlite")]
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_bytes_are_refused_or_lived_with() {
+    fn arbitrary_bytes_are_rejected_or_harmless() {
         for seed in 0..300 {
             let mut random = fastrand::Rng::with_seed(seed);
             let data: Vec<u8> = (0..random.usize(0..600)).map(|_| random.u8(..)).collect();
@@ -189,7 +190,7 @@ mod tests {
             #[cfg(feature = "sqlite")]
             super::storage(&data);
             super::token(&data);
-            // One that gets as far as its names.
+            // One that is valid up to its names.
             let named = |name: &str| [&[name.len() as u8], name.as_bytes()].concat();
             let parts =
                 [&[1][..], &1_060u64.to_be_bytes(), &[9; 16], &named("Ada"), &named("here")];

@@ -1,4 +1,4 @@
-//! The certificate by which a server proves its identity, and which ones a client trusts.
+//! A server's certificate, and the certificates that a client trusts.
 
 mod trust;
 
@@ -17,18 +17,18 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::error::Error;
 
-/// The protocol that both ends must name in the handshake.
+/// The protocol name that both ends must negotiate in the handshake.
 pub const PROTOCOL: &[u8] = b"foveate";
 
-/// How long a development certificate is valid: browsers take no more than 14 days.
+/// How long a development certificate is valid; browsers accept at most 14 days.
 pub const VALID_FOR: Duration = Duration::from_secs(13 * DAY);
-/// A development certificate is replaced so long before it ends.
+/// How long before its expiry a development certificate is replaced.
 pub const RENEWED_BEFORE: Duration = Duration::from_secs(3 * DAY);
-/// A development certificate is valid from this long before it was made, for clocks that are late.
+/// A development certificate is valid from this long before it was made, for clocks that are behind.
 const BACKDATED: Duration = Duration::from_secs(3_600);
 const DAY: u64 = 86_400;
 
-/// SHA-256 of a certificate, as browsers take it in `serverCertificateHashes`.
+/// SHA-256 of a certificate, as in browsers' `serverCertificateHashes`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CertificateHash(pub [u8; 32]);
 
@@ -41,7 +41,7 @@ impl CertificateHash {
     }
 }
 
-/// A text that is no [`CertificateHash`].
+/// A text is not a [`CertificateHash`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("expected the SHA-256 of a certificate: 64 hexadecimal digits")]
 pub struct CertificateHashError;
@@ -74,22 +74,17 @@ impl fmt::Debug for CertificateHash {
     }
 }
 
-/// Where a server's certificate comes from.
+/// The source of a server's certificate.
 #[derive(Clone, Debug)]
 pub enum Certificate {
-    /// Made by the server for itself, for these names, and renewed before it ends. Clients pin its
-    /// hash. For development, and for browsers on a local network.
+    /// Made by the server itself, for these names, and renewed before it expires. Clients pin its hash. For
+    /// development, and for browsers on a local network.
     Development {
         /// Names and addresses, such as `localhost` or `127.0.0.1`.
         names: Vec<String>,
     },
-    /// Two PEM files: the chain, the server's own certificate first, and its key.
-    Files {
-        /// The chain.
-        chain: PathBuf,
-        /// The key.
-        key: PathBuf,
-    },
+    /// Two PEM files: the certificate chain, starting with the server's own certificate, and its key.
+    Files { chain: PathBuf, key: PathBuf },
 }
 
 impl Certificate {
@@ -107,12 +102,12 @@ pub struct Identity {
     key: PrivateKeyDer<'static>,
     /// Hash of the server's own certificate.
     hash: CertificateHash,
-    /// When it should be replaced; files are replaced by the tool that made them.
+    /// When it should be replaced; `None` for files, which the tool that made them replaces.
     renew_at: Option<SystemTime>,
 }
 
 impl Identity {
-    /// Makes or reads it. `now` is when a development certificate's time begins.
+    /// Makes or reads a certificate. A development certificate is valid from about `now`.
     pub fn obtain(certificate: &Certificate, now: SystemTime) -> Result<Identity, Error> {
         match certificate {
             Certificate::Development { names } => Self::make(names, now),
@@ -125,7 +120,7 @@ impl Identity {
         self.hash
     }
 
-    /// Whether a development certificate is about to end.
+    /// Whether a development certificate is about to expire.
     pub fn is_due(&self, now: SystemTime) -> bool {
         self.renew_at.is_some_and(|due| due <= now)
     }
@@ -174,14 +169,14 @@ impl Identity {
             .with_single_cert(self.chain.clone(), self.key.clone_key())
             .map_err(failed)?;
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-        // A link lives as long as a match: resuming sessions is not worth a ticket per handshake.
+        // A link lasts as long as a match: resuming TLS sessions is not worth a ticket per handshake.
         config.send_tls13_tickets = 0;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         QuicServerConfig::try_from(config).map_err(|cause| Error::Certificate(cause.to_string()))
     }
 }
 
-/// At least one certificate.
+/// Reads at least one certificate.
 fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let expected = "expected one or more certificates in PEM";
     let found = CertificateDer::pem_file_iter(file)

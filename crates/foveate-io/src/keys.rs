@@ -1,4 +1,4 @@
-//! A peer's key pair, Ed25519: what it is known by, and what it signs with.
+//! A peer's Ed25519 key pair, which identifies it and signs its statements.
 //!
 //! ```
 //! use foveate_io::keys::KeyPair;
@@ -24,35 +24,34 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 /// Bytes of a secret key.
 const SECRET: usize = 32;
 
-/// Why there is no key pair.
+/// Why a key pair could not be made or read.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The file cannot be read or written. An existing file was not changed.
+    /// The file cannot be read or written. An existing file is unchanged.
     #[error("{file}: {cause}", file = file.display())]
     File {
-        /// The file as it was named.
+        /// The file, as given.
         file: PathBuf,
-        /// What the system said.
         cause: std::io::Error,
     },
-    /// The file is not what [`KeyPair::keep`] writes.
+    /// The file is not in the format that [`KeyPair::keep`] writes.
     #[error("{file}: expected 64 hexadecimal digits, a secret key", file = file.display())]
     Malformed {
-        /// The file as it was named.
+        /// The file, as given.
         file: PathBuf,
     },
-    /// Others could have read the secret.
+    /// Other users could have read the secret.
     #[error("{file}: others may read this secret key; `chmod 600` it, or delete it for a new one", file = file.display())]
     Exposed {
-        /// The file as it was named.
+        /// The file, as given.
         file: PathBuf,
     },
-    /// The system gave no random bytes, or the key does not work.
-    #[error("no key pair can be made here")]
+    /// The system provided no random bytes, or the key is invalid.
+    #[error("cannot make a key pair")]
     Unusable,
 }
 
-/// A secret key with its public half. It is never shown.
+/// A secret key with its public key. It is never printed.
 #[derive(Clone)]
 pub struct KeyPair {
     secret: [u8; SECRET],
@@ -66,20 +65,20 @@ impl fmt::Debug for KeyPair {
 }
 
 impl KeyPair {
-    /// A new one, in memory only.
+    /// Makes a new key pair, in memory only.
     pub fn generate() -> Result<KeyPair, KeyError> {
         let mut secret = [0; SECRET];
         ring::rand::SystemRandom::new().fill(&mut secret).map_err(|_| KeyError::Unusable)?;
         KeyPair::from_secret(secret)
     }
 
-    /// The one with this secret: for tests and simulators, which must be repeatable.
+    /// The key pair of this secret, for tests and simulators that must be reproducible.
     pub fn from_secret(secret: [u8; SECRET]) -> Result<KeyPair, KeyError> {
         let pair = Ed25519KeyPair::from_seed_unchecked(&secret).map_err(|_| KeyError::Unusable)?;
         Ok(KeyPair { secret, pair: Arc::new(pair) })
     }
 
-    /// The one kept in a file, which is made at the first start and readable by its owner only.
+    /// Loads the key pair from a file, or creates the file, readable by its owner only.
     pub fn keep(file: &Path) -> Result<KeyPair, KeyError> {
         let failed = |cause| KeyError::File { file: file.to_owned(), cause };
         match open(file) {
@@ -100,7 +99,7 @@ impl KeyPair {
         }
     }
 
-    /// For the transport, whose handshake signs, too.
+    /// For the transport, whose handshake also signs.
     #[cfg(feature = "peer")]
     pub(crate) fn secret(&self) -> &[u8; SECRET] {
         &self.secret
@@ -140,7 +139,7 @@ fn read(file: &Path, opened: &mut std::fs::File) -> Result<KeyPair, KeyError> {
     }
     let malformed = || KeyError::Malformed { file: file.to_owned() };
     let mut text = String::new();
-    // Sixty-four digits and an end of line; more is another kind of file.
+    // Sixty-four digits and a line end; a longer file is something else.
     match opened.take(80).read_to_string(&mut text) {
         Ok(_) => {}
         Err(cause) if cause.kind() == ErrorKind::InvalidData => return Err(malformed()),
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_key_stays_the_same_and_is_its_owners_alone() {
+    fn a_kept_key_stays_the_same_and_is_private_to_its_owner() {
         let folder = scratch("kept");
         let file = folder.join("peer.key");
         let first = KeyPair::keep(&file).expect("a new file");
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_key_is_refused_and_left_alone() {
+    fn a_file_that_is_no_key_is_rejected_and_unchanged() {
         let folder = scratch("wrong");
         for (name, text) in [("empty", &b""[..]), ("short", b"12ab"), ("bytes", &[0xff; 64])] {
             let file = folder.join(name);

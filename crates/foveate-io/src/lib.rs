@@ -1,37 +1,34 @@
-//! Real sockets and clocks: QUIC links, many of them, driven from one loop.
+//! Real sockets and clocks: many QUIC links, driven from one loop.
 //!
-//! An [`Endpoint`] is a UDP socket with its links, for a server or for a thousand clients in one
-//! process. It is single-threaded and synchronous: the caller waits, gets events, hands in what is
-//! to be sent, and flushes. A link carries unreliable *datagrams* and reliable, ordered *messages*;
-//! it can be metered, and put under bad [`LinkConditions`] while it runs.
+//! An [`Endpoint`] is a UDP socket with its links, for a server or for a thousand clients in one process. It is
+//! single-threaded and synchronous: the caller waits, gets events, hands over what is to be sent, and flushes. A link
+//! carries unreliable *datagrams* and reliable, ordered *messages*; it can be metered, and put under bad
+//! [`LinkConditions`] while it runs.
 //!
-//! Peers have links of their own kind, dialled by key: `peer` (feature `peer`); [`keys`] are what
-//! they prove and sign with.
+//! Peers have another kind of links, dialled by key: `peer` (feature `peer`); [`keys`] are what they prove their
+//! identity and sign with.
 //!
 //! Region servers, which share one world, are hosted by [`region`].
 //!
-//! Beside links: [`token`] proves which player connects, [`lobby`] lists games that have no server,
-//! `storage` (feature `sqlite`) keeps what outlives a restart, [`metrics`] tells how a server is
-//! doing. The latter two have threads of their own.
+//! Beside links: [`token`] proves which player connects, [`lobby`] lists games without a server, `storage` (feature
+//! `sqlite`) keeps what must survive a restart, and [`metrics`] publishes a server's state. The latter two have their
+//! own threads.
 //!
-//! What an endpoint refuses to do: it starts no thread and needs no async runtime; it knows nothing
-//! of games, rounds or observers; it does not decide what is sent, only when within a tick; it sends
-//! no datagram twice; it never grows beyond its [`Limits`]: what is beyond is dropped or closed,
-//! and counted in [`EndpointCounters`].
+//! What an endpoint refuses to do: it starts no thread and needs no async runtime; it knows nothing of games, rounds or
+//! observers; it does not decide what is sent, only when within a tick; it sends no datagram twice; it never grows
+//! beyond its [`Limits`]: what exceeds them is dropped or closed, and counted in [`EndpointCounters`].
 //!
-//! Datagrams of native clients go beside QUIC where both ends offer it (`direct/mod.rs`); what follows is the
-//! path of the others.
+//! Datagrams of native clients are sent beside QUIC if both ends offer it (`direct/mod.rs`). The following is the path
+//! of the others.
 //!
-//! The path of a datum: `send_datagram` copies it into shared memory and queues it in the link's
-//! QUIC connection; `flush` (at once, or spread over the tick) has the connection write a packet,
-//! with acknowledgements riding along; a conditioner may hold or lose it; a batch of packets leaves
-//! with one system call. At the other end a batch is received with one call; each packet is routed
-//! by its connection id, held by a conditioner if there is one, deciphered, checked against the
-//! link's rate, and becomes an [`LinkEvent`].
+//! The path of a datum: `send_datagram` copies it into shared memory and queues it in the link's QUIC connection.
+//! `flush` (at once, or spread over the tick) makes the connection write a packet, which also carries acknowledgements.
+//! A conditioner may delay or lose it. A batch of packets leaves with one system call. At the other end a batch is
+//! received with one call; each packet is routed by its connection id, delayed by a conditioner if there is one,
+//! deciphered, checked against the link's rate, and becomes a [`LinkEvent`].
 //!
-//! A message is its length in four bytes, least significant first, and its bytes, on the one
-//! bidirectional stream of the link. The client opens the stream with an empty message, which is
-//! not delivered.
+//! A message is its length in four bytes, least significant first, and its bytes, on the link's single bidirectional
+//! stream. The client opens the stream with an empty message, which is not delivered.
 //!
 //! ```
 //! use foveate_io::{Certificate, Endpoint, LinkEvent, EndpointOptions, Trust};

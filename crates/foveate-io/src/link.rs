@@ -1,4 +1,4 @@
-//! A link: what carries it, and what this crate knows about it whatever carries it.
+//! A link: its carrier, and the state that does not depend on the carrier.
 
 mod flow;
 mod quic;
@@ -21,12 +21,12 @@ use crate::meter::{LinkMeter, LinkTraffic};
 use crate::options::{DatagramPath, LinkConditions};
 use crate::slots::LinkId;
 
-/// How far a link is.
+/// The stage of a link's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
     Handshake,
     Open,
-    /// Reported as closed; what carries it still answers stragglers.
+    /// Reported as closed; its carrier still answers late packets.
     Closed,
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct Link {
     pub(crate) stage: Stage,
     pub(crate) purpose: Purpose,
     pub(crate) begun: Instant,
-    /// Whom it counts for; none if this side began it.
+    /// The address that it counts for; `None` if this side started it.
     pub(crate) origin: Option<Origin>,
-    /// How it counts for the origin.
+    /// How it is counted for `origin`.
     pub(crate) standing: Standing,
     pub(crate) flow: Flow,
     pub(crate) received: LinkTraffic,
@@ -49,64 +49,64 @@ pub(crate) struct Link {
     pub(crate) carrier: Box<dyn Carrier>,
 }
 
-/// What carries a link in the endpoint's loop. A further one is a file that implements this, and a place that
-/// makes links with it: QUIC's is `endpoint/receive.rs`, WebSocket's `endpoint/web.rs`.
+/// The carrier of a link in the endpoint's loop. To add one, implement this in a new file, and make links with it
+/// somewhere: for QUIC that is `endpoint/receive.rs`, for WebSocket `endpoint/web.rs`.
 pub(crate) trait Carrier: Any + Send + Sync {
     fn transport(&self) -> Transport;
 
-    /// How datagrams travel; only QUIC's links have a choice.
+    /// How datagrams are sent; only QUIC's links have a choice.
     fn datagram_path(&self) -> DatagramPath {
         DatagramPath::Quic
     }
 
-    /// What the loop does with links of this carrier.
+    /// The loop's functions for links of this carrier.
     fn steps(&self) -> &'static CarrierSteps;
 
-    /// Messages that wait.
+    /// Bytes of messages that wait to be sent.
     fn backlog(&self) -> Bytes;
 
-    /// The largest datagram that fits; none before the other side has told.
+    /// The largest datagram that fits; `None` before the other side has stated its limit.
     fn max_datagram(&mut self) -> Option<Bytes>;
 
-    /// Asks to be told when all messages have arrived, where the carrier can tell.
+    /// Ends the stream of messages, so that their arrival can be observed, where the carrier supports that.
     fn finish(&mut self) {}
 
-    /// Whether messages have not arrived, as far as is known.
+    /// Whether messages may not have arrived yet.
     fn is_finishing(&self) -> bool;
 
-    /// Whether nothing is urgent: datagrams come and go, and no message is under way.
+    /// Whether nothing is urgent: datagrams come and go regularly, and no message is under way.
     fn is_calm(&self, _now: Instant) -> bool {
         false
     }
 
-    /// When the carrier wants to be called; timers may be late by `slack`.
+    /// When the carrier must be called; timers may be late by `slack`.
     fn due(&mut self, slack: Duration) -> Option<Instant>;
 
-    /// When a conditioner lets something go.
+    /// When a conditioner releases something.
     fn held_until(&self) -> Option<Micros>;
 
-    /// From now on these conditions, or none. True if the link's UDP packets have to be held from now on.
+    /// Sets or removes the conditions. True if the link's UDP packets must be held from now on.
     fn set_conditions(&mut self, ways: Option<LinkConditions>, seed: u64) -> bool;
 
-    /// Adds what the carrier knows.
+    /// Adds the carrier's measurements.
     fn measure(&self, meter: &mut LinkMeter);
 
     fn close(&mut self, now: Instant, code: CloseCode, reason: &str);
 
-    /// The link was reported as closed.
+    /// Called when the link was reported as closed.
     fn ended(&mut self) {}
 }
 
-/// Conditioners of both ways.
+/// Conditioners of both directions.
 pub(crate) struct Conditioning<I, O> {
     pub(crate) received: Conditioner<I>,
     pub(crate) sent: Conditioner<O>,
-    /// No conditions any more; this stays until nothing is held.
+    /// Conditions were removed; this stays until nothing is held.
     ending: bool,
 }
 
 impl<I: Clone, O: Clone> Conditioning<I, O> {
-    /// From now on these conditions, or none. True if there were none and now are.
+    /// Sets or removes conditions. True if there were none and now are.
     pub(crate) fn set(
         conditioning: &mut Option<Box<Conditioning<I, O>>>,
         ways: Option<LinkConditions>,
@@ -137,7 +137,7 @@ impl<I: Clone, O: Clone> Conditioning<I, O> {
         both.into_iter().flatten().min()
     }
 
-    /// No conditions any more, and nothing is held.
+    /// Whether conditions were removed and nothing is held.
     pub(crate) fn is_over(&self) -> bool {
         self.ending && self.next_due().is_none()
     }
@@ -167,13 +167,13 @@ impl Link {
         }
     }
 
-    /// The carrier, if it is of this type.
+    /// The carrier, if it has this type.
     pub(crate) fn carried_by<C: Carrier>(&mut self) -> Option<&mut C> {
         let carrier: &mut dyn Any = &mut *self.carrier;
         carrier.downcast_mut()
     }
 
-    /// The same, to look at.
+    /// The same, by shared reference.
     #[cfg(feature = "web")]
     pub(crate) fn carried<C: Carrier>(&self) -> Option<&C> {
         let carrier: &dyn Any = &*self.carrier;
@@ -185,12 +185,12 @@ impl Link {
         self.carried_by()
     }
 
-    /// Whether messages that were to be the last have not arrived, as far as is known.
+    /// Whether the last messages may not have arrived yet.
     pub(crate) fn is_finishing(&self) -> bool {
         self.stage == Stage::Open && self.carrier.is_finishing()
     }
 
-    /// The address that it counts for, until its player has joined.
+    /// The address that it counts for, as long as its player has not joined.
     pub(crate) fn waiting_origin(&self) -> Option<Origin> {
         let waits = self.stage != Stage::Closed
             && self.purpose == Purpose::Play
@@ -203,7 +203,7 @@ impl Link {
         self.stage == Stage::Open && self.carrier.is_calm(now)
     }
 
-    /// When the carrier wants to be called; late by `slack` if nothing is urgent.
+    /// When the carrier must be called; late by `slack` if nothing is urgent.
     pub(crate) fn due(&mut self, now: Instant, slack: Duration) -> Option<Instant> {
         let slack = if self.is_calm(now) { slack } else { Duration::ZERO };
         self.carrier.due(slack)

@@ -1,9 +1,8 @@
-//! What a [`Driver`](crate::host::Driver) needs of a transport: the one seam between nodes and networks.
+//! The interface between a [`Driver`](crate::host::Driver) and a transport.
 //!
 //! Every transport implements [`LinkEndpoint`]: QUIC, WebTransport and WebSocket together in
-//! [`Endpoint`](crate::Endpoint), iroh in `PeerEndpoint`, memory in
-//! [`MemoryEndpoint`](crate::memory::MemoryEndpoint). Hosts are generic over it, so a further transport is one
-//! file; `docs/TRANSPORTS.md` adds one.
+//! [`Endpoint`](crate::Endpoint), iroh in `PeerEndpoint`, memory in [`MemoryEndpoint`](crate::memory::MemoryEndpoint).
+//! Hosts are generic over it, so adding a transport takes one file; `docs/TRANSPORTS.md` shows how.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -12,35 +11,35 @@ use foveate_wire::Micros;
 
 use crate::error::Error;
 use crate::event::{CloseCode, LinkEvent};
+use crate::identity::CertificateHash;
 use crate::meter::LinkMeter;
 use crate::slots::LinkId;
 
-/// Links that carry datagrams and messages, and report what arrives as [`LinkEvent`]s.
+/// A set of links that carry datagrams and messages, and report what arrives as [`LinkEvent`]s.
 pub trait LinkEndpoint {
-    /// Waits until there are events or the time is over, and appends the events. A time that has passed
-    /// takes in what waits, and returns.
+    /// Waits until there are events or `until` has passed, and appends the events. With a time in the past, it reads
+    /// what has arrived and returns.
     fn wait(&mut self, until: Instant, events: &mut Vec<LinkEvent>) -> Result<(), Error>;
 
-    /// Sends once, unordered, and never again.
+    /// Sends a datagram once, unordered.
     fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Sends reliably and in order. Empty messages are not delivered.
+    /// Sends a message reliably and in order. Empty messages are not delivered.
     fn send_message(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Closes a link; [`LinkEvent::Closed`] follows. A stale id does nothing.
+    /// Closes a link; [`LinkEvent::Closed`] follows. An expired id does nothing.
     fn close(&mut self, link: LinkId, code: CloseCode, reason: &str);
 
-    /// Transmits what was handed in, where a transport does not do so at once.
+    /// Transmits what was handed over, if the transport does not do that at once.
     fn flush(&mut self) {}
 
-    /// What passed over a link so far; none if the transport does not measure.
+    /// Traffic of a link so far; `None` if the transport does not measure.
     fn meter(&self, _link: LinkId) -> Option<LinkMeter> {
         None
     }
 
-    /// Delivers messages and closes all links within `limit`. Returns the number of links that were not
-    /// done by then. A transport that delivers at once, and whose links end when it is dropped, has
-    /// nothing to do.
+    /// Delivers messages and closes all links within `limit`. Returns the number of links that were not done by then. A
+    /// transport that delivers at once, and whose links end when it is dropped, need not do anything.
     fn shutdown(&mut self, _: Micros, _: &mut Vec<LinkEvent>) -> Result<usize, Error> {
         Ok(0)
     }
@@ -48,12 +47,23 @@ pub trait LinkEndpoint {
 
 /// An endpoint that connects to servers by address.
 pub trait DialAddress: LinkEndpoint {
-    /// Begins to connect; [`LinkEvent::Connected`] or [`LinkEvent::Closed`] follows. `name` is the host that
-    /// the server's certificate must be for, where the transport has certificates.
+    /// Starts to connect; [`LinkEvent::Connected`] or [`LinkEvent::Closed`] follows. `name` is the host that the
+    /// server's certificate must be for, if the transport has certificates.
     fn connect(&mut self, address: SocketAddr, name: &str) -> Result<LinkId, Error>;
+
+    /// The same for a server with this certificate, whatever else is trusted. A transport without certificates
+    /// connects.
+    fn connect_pinned(
+        &mut self,
+        address: SocketAddr,
+        name: &str,
+        _certificate: CertificateHash,
+    ) -> Result<LinkId, Error> {
+        self.connect(address, name)
+    }
 }
 
-/// Implements the seam for a type whose methods of the same names do it.
+/// Implements [`LinkEndpoint`] for a type with methods of the same names.
 macro_rules! link_endpoint {
     ($type:ty $(, $flush:ident)?) => {
         impl LinkEndpoint for $type {
@@ -99,5 +109,14 @@ link_endpoint!(crate::peer::PeerEndpoint);
 impl DialAddress for crate::Endpoint {
     fn connect(&mut self, address: SocketAddr, name: &str) -> Result<LinkId, Error> {
         crate::Endpoint::connect(self, address, name)
+    }
+
+    fn connect_pinned(
+        &mut self,
+        address: SocketAddr,
+        name: &str,
+        certificate: CertificateHash,
+    ) -> Result<LinkId, Error> {
+        crate::Endpoint::connect_pinned(self, address, name, certificate)
     }
 }

@@ -1,5 +1,5 @@
-//! Links within one process: no sockets, no certificates, no loss. For tests of hosts, and for a game whose
-//! server runs in the player's own process.
+//! Links within one process: no sockets, no certificates, no loss. For tests of hosts, and for games whose server runs
+//! in the player's process.
 //!
 //! ```
 //! use foveate_io::memory::MemoryNetwork;
@@ -22,38 +22,37 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use foveate_node::node::Remote;
 use foveate_wire::{Bytes, Micros};
 
 use crate::error::Error;
-use crate::event::{CloseCode, LinkEvent, Purpose, Reason, Unreachable};
+use crate::event::{CloseCode, LinkEvent, Reason, Unreachable};
 use crate::link_endpoint::{DialAddress, LinkEndpoint};
 use crate::slots::LinkId;
 
-/// Links that one network ever has.
+/// Most links that a network ever has.
 pub const MAX_MEMORY_LINKS: usize = 65_536;
-/// Events that wait at one endpoint: beyond, datagrams are dropped and messages refused.
+/// Events that may wait at one endpoint; beyond that, datagrams are dropped and messages refused.
 pub const MAX_MEMORY_EVENTS: usize = 65_536;
 
-/// A network in memory. Clones are the same network.
+/// A network in memory. Clones share it.
 #[derive(Clone, Default)]
 pub struct MemoryNetwork(Arc<(Mutex<State>, Condvar)>);
 
 #[derive(Default)]
 struct State {
     inboxes: BTreeMap<SocketAddr, VecDeque<LinkEvent>>,
-    /// By index of the link: its two ends. Closed links have none.
+    /// The two ends of each link by its index; `None` for closed links.
     wires: Vec<Option<[SocketAddr; 2]>>,
 }
 
-/// One address of a [`MemoryNetwork`]. Dropped, it closes its links.
+/// An address of a [`MemoryNetwork`]. Its links close when it is dropped.
 pub struct MemoryEndpoint {
     network: MemoryNetwork,
     address: SocketAddr,
 }
 
 impl MemoryNetwork {
-    /// An endpoint at this address, which replaces an earlier one there.
+    /// Makes an endpoint at this address, replacing an earlier one.
     pub fn listen(&self, address: SocketAddr) -> MemoryEndpoint {
         self.lock().inboxes.insert(address, VecDeque::new());
         MemoryEndpoint { network: self.clone(), address }
@@ -77,7 +76,7 @@ impl State {
         }
     }
 
-    /// Whether the inbox at an address takes more.
+    /// Whether the inbox at an address has room.
     fn has_room(&self, at: SocketAddr) -> bool {
         self.inboxes.get(&at).is_some_and(|inbox| inbox.len() < MAX_MEMORY_EVENTS)
     }
@@ -86,14 +85,13 @@ impl State {
         let Some(there) = self.other(link, here) else { return };
         self.wires[link.index()] = None;
         let reason = reason.to_owned();
-        let told = Reason::Peer { code, reason: reason.clone() };
-        self.report(there, LinkEvent::Closed { link, reason: told });
+        self.report(there, LinkEvent::closed_by_peer(link, code, &reason));
         self.report(here, LinkEvent::Closed { link, reason: Reason::Here { code, reason } });
     }
 }
 
 impl MemoryEndpoint {
-    /// Connects to the endpoint at an address; without one [`LinkEvent::Closed`] follows.
+    /// Connects to the endpoint at an address; if there is none, [`LinkEvent::Closed`] follows.
     pub fn connect(&mut self, address: SocketAddr) -> Result<LinkId, Error> {
         let (mut state, here) = (self.network.lock(), self.address);
         if state.wires.len() >= MAX_MEMORY_LINKS {
@@ -108,8 +106,7 @@ impl MemoryEndpoint {
         }
         state.wires.push(Some([here, address]));
         for (at, from) in [(here, address), (address, here)] {
-            let (remote, purpose) = (Remote::Anonymous, Purpose::Play);
-            state.report(at, LinkEvent::Connected { link, address: Some(from), remote, purpose });
+            state.report(at, LinkEvent::anonymous(link, Some(from)));
         }
         self.network.0.1.notify_all();
         Ok(link)
@@ -148,14 +145,14 @@ impl LinkEndpoint for MemoryEndpoint {
     }
 
     fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
-        self.send(link, LinkEvent::Datagram { link, bytes: bytes::Bytes::copy_from_slice(bytes) })
+        self.send(link, LinkEvent::datagram(link, bytes))
     }
 
     fn send_message(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.send(link, LinkEvent::Message { link, bytes: bytes::Bytes::copy_from_slice(bytes) })
+        self.send(link, LinkEvent::message(link, bytes))
     }
 
     fn close(&mut self, link: LinkId, code: CloseCode, reason: &str) {
@@ -163,7 +160,7 @@ impl LinkEndpoint for MemoryEndpoint {
         self.network.0.1.notify_all();
     }
 
-    /// Everything was delivered when it was sent: the links close at once.
+    /// Everything was delivered when it was sent, so the links close at once.
     fn shutdown(&mut self, _: Micros, events: &mut Vec<LinkEvent>) -> Result<usize, Error> {
         let mut state = self.network.lock();
         for index in 0..state.wires.len() as u32 {
@@ -184,7 +181,7 @@ impl DialAddress for MemoryEndpoint {
 
 impl Drop for MemoryEndpoint {
     fn drop(&mut self) {
-        // It cannot fail, and nothing is left to report to.
+        // This cannot fail, and events have no receiver any more.
         self.shutdown(Micros::ZERO, &mut Vec::new()).unwrap_or(0);
     }
 }

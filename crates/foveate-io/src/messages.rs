@@ -1,8 +1,7 @@
-//! Whole messages on a stream of bytes: a length of four bytes, least significant first, then as
-//! many bytes.
+//! Whole messages on a stream of bytes: a length of four bytes, least significant first, then that many bytes.
 //!
-//! An empty message is not delivered. The side that opens the stream sends one, because a QUIC stream
-//! does not exist at the other end before something was sent on it.
+//! An empty message is not delivered. The side that opens the stream sends one, because a QUIC stream does not exist at
+//! the other end until something is sent on it.
 
 use bytes::{Buf, BytesMut};
 use foveate_wire::Bytes;
@@ -10,10 +9,10 @@ use foveate_wire::Bytes;
 /// Bytes before each message.
 const HEAD: usize = 4;
 
-/// A buffer that is empty keeps at most this much memory.
+/// The most memory that an empty buffer keeps.
 const KEPT: usize = 4 * 1024;
 
-/// Messages that wait for the stream to take them.
+/// Messages that wait for the stream.
 #[derive(Default)]
 pub(crate) struct Outbox {
     waiting: BytesMut,
@@ -29,14 +28,14 @@ impl Outbox {
         &self.waiting
     }
 
-    /// The stream took this many bytes.
+    /// Removes `count` bytes that the stream accepted.
     pub(crate) fn taken(&mut self, count: usize) {
         self.waiting.advance(count);
         shrink(&mut self.waiting);
     }
 }
 
-/// Bytes of a stream until they are whole messages.
+/// Bytes of a stream until they form whole messages.
 #[derive(Default)]
 pub(crate) struct Inbox {
     buffer: BytesMut,
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_out_whole_however_the_stream_cuts_them() {
+    fn messages_come_out_whole_however_the_stream_is_split() {
         let sent: Vec<Vec<u8>> = vec![vec![1], vec![2; 300], vec![3; 70], vec![4; 1_000]];
         for cut in [1, 3, 4, 5, 64, 10_000] {
             let mut outbox = Outbox::default();
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_beyond_the_limit_is_refused_before_its_bytes_come() {
+    fn a_length_beyond_the_limit_is_rejected_before_its_bytes_arrive() {
         let mut inbox = Inbox::default();
         inbox.feed(&u32::MAX.to_le_bytes());
         assert_eq!(inbox.next(Bytes(65_536)), Err(Bytes(u32::MAX)));

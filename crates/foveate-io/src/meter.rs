@@ -1,37 +1,35 @@
-//! What passed over a link, over all links, and what was refused.
+//! Traffic of links, and counters of what was refused.
 
 use foveate_wire::{Bytes, Micros};
 
-/// Rounds by which a round trip may be longer than the shortest without a queue being the reason:
-/// acknowledgements wait for the next datagram at either end, and timers have slack.
+/// Rounds by which a round trip may exceed the shortest without a queue being the reason: acknowledgements wait for the
+/// next datagram at either end, and timers may be late.
 const SLACK: f64 = 2.0;
-/// A link carries at least this much in a round: what is never sent is never measured.
+/// The least capacity of a link in a round, in bytes: without sending, nothing is measured.
 const MIN_CAPACITY: f64 = 64.0;
 
-/// Traffic of one link, or of all links that an endpoint ever had.
+/// Traffic of one link, or of all links that an endpoint has ever had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkMeter {
-    /// What came in.
     pub received: LinkTraffic,
-    /// What went out.
     pub sent: LinkTraffic,
-    /// Packets of ours that QUIC holds to be lost.
+    /// Sent packets that QUIC considers lost.
     pub lost_packets: u64,
-    /// Smoothed round trip; over all links, the mean. Acknowledgements wait for the next datagram,
-    /// so that it may be too long by up to a tick.
+    /// Smoothed round trip; over all links, the mean. Acknowledgements wait for the next datagram, so it may be too
+    /// long by up to a tick.
     pub round_trip: Micros,
-    /// Shortest round trip seen; over all links, the shortest of all.
+    /// Shortest round trip measured; over all links, the shortest of all.
     pub shortest_round_trip: Micros,
-    /// Bytes that may be under way at once; over all links, the sum.
+    /// Bytes that may be in flight; over all links, the sum.
     pub window: u64,
 }
 
 impl LinkMeter {
-    /// Bytes that one link carries in a round without queueing them: the congestion window, as often as it
-    /// turns over in a round. Where round trips are longer than they have to be, a queue has built up, and
-    /// the less is allowed the longer it is. `None` before a round trip was measured.
+    /// Bytes that one link carries in a round without queueing them: the congestion window, times its turnovers in a
+    /// round. If round trips are longer than necessary, a queue has built up, and the longer it is, the less is
+    /// allowed. `None` before a round trip was measured.
     ///
-    /// A link without a queue is allowed what its congestion controller would let through in any case.
+    /// A link without a queue is allowed whatever its congestion controller would allow.
     ///
     /// ```
     /// use foveate_io::LinkMeter;
@@ -54,7 +52,7 @@ impl LinkMeter {
         Some(Bytes(bytes.clamp(MIN_CAPACITY, f64::from(u32::MAX)) as u32))
     }
 
-    /// What passed in all: of the links that are over `self`, of those that are there their own.
+    /// The total of closed links, which is `self`, and of the links that are open.
     pub(crate) fn with(
         mut self,
         open: impl Iterator<Item = LinkMeter>,
@@ -77,13 +75,13 @@ impl LinkMeter {
 /// Traffic in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkTraffic {
-    /// UDP packets; over WebSocket, pieces read from or written to the TCP socket.
+    /// UDP packets; with WebSocket, reads or writes of the TCP socket.
     pub packets: u64,
-    /// Bytes of them, without headers of IP, UDP and TCP. Those of QUIC and WebSocket count.
+    /// Their bytes without headers of IP, UDP and TCP, but with those of QUIC and WebSocket.
     pub bytes: u64,
-    /// Datagrams that were handed over.
+    /// Datagrams passed to or from the caller.
     pub datagrams: u64,
-    /// Messages that were handed over.
+    /// Messages passed to or from the caller.
     pub messages: u64,
 }
 
@@ -94,24 +92,24 @@ impl LinkTraffic {
     }
 }
 
-/// What was refused, dropped or went wrong. Each only ever grows.
+/// Counts of what was refused, dropped or failed. They only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EndpointCounters {
-    /// Handshakes begun by others and accepted.
+    /// Incoming handshakes that were accepted.
     pub accepted: u64,
     /// Handshakes refused because all links were in use, or the endpoint was shutting down.
     pub refused_full: u64,
-    /// Handshakes refused because their address has its links already.
+    /// Handshakes refused because their address has its limit of links.
     pub refused_per_address: u64,
-    /// Handshakes refused because their address begins too many.
+    /// Handshakes refused because their address starts too many.
     pub refused_rate: u64,
     /// Handshakes refused because too many addresses are remembered.
     pub refused_addresses: u64,
     /// Handshakes told to prove their address first.
     pub retried: u64,
-    /// Handshakes that were accepted and failed, from either side.
+    /// Accepted handshakes that failed, on either side.
     pub handshakes_failed: u64,
-    /// UDP packets that belong to nothing: malformed, unknown, or for a link long gone.
+    /// UDP packets without a link: malformed, unknown, or for a link long gone.
     pub packets_ignored: u64,
     /// Packets of a direct path that failed authentication.
     pub packets_forged: u64,
@@ -119,39 +117,38 @@ pub struct EndpointCounters {
     pub packets_over_rate: u64,
     /// Datagrams dropped because their link sends too many.
     pub datagrams_over_rate: u64,
-    /// Datagrams of ours that newer ones pushed out before they could be sent, or that a path was too narrow for.
+    /// Outgoing datagrams that newer ones replaced before they could be sent, or that were too large for a path.
     pub datagrams_outdated: u64,
-    /// Datagrams dropped because the caller did not take those before them (links between peers).
+    /// Datagrams dropped because the caller did not read earlier ones (links between peers).
     pub datagrams_unread: u64,
-    /// Links closed because they went far beyond their rate.
+    /// Links closed because they exceeded their rate by far.
     pub closed_flood: u64,
-    /// Links closed because they had not joined when places were short.
+    /// Links closed because they had not joined when places were scarce.
     pub closed_idle: u64,
     /// Links closed because of a message beyond the limit.
     pub closed_oversized: u64,
-    /// UDP packets that the system did not take, its buffers being full or the way closed.
+    /// UDP packets that the system did not send, because its buffers were full or there was no route.
     pub packets_unsent: u64,
     /// UDP packets lost by a conditioner.
     pub conditioned_away: u64,
     /// Certificates renewed.
     pub renewals: u64,
-    /// Datagrams of ours dropped because a WebSocket lags: TCP would have queued them.
+    /// Outgoing datagrams dropped because a WebSocket lags: TCP would have queued them.
     pub datagrams_late: u64,
-    /// Links closed because of bytes against the rules of WebSocket or HTTP/3.
+    /// Links closed because they violated WebSocket or HTTP/3.
     pub closed_malformed: u64,
     /// Links of pages refused because of the page's origin.
     pub refused_origin: u64,
-    /// Operators' links refused for want of the right token or place.
+    /// Operators' links refused for a wrong token, or because there are enough.
     pub refused_observers: u64,
-    /// HTTP requests.
     pub http_requests: u64,
-    /// Of them and beside them, refused: malformed, too long, unknown, not allowed.
+    /// HTTP requests refused: malformed, too long, unknown, not allowed.
     pub http_refused: u64,
-    /// HTTP connections turned away because there are enough.
+    /// HTTP connections refused because there are enough.
     pub http_full: u64,
-    /// HTTP connections closed before they had asked anything, because others came and places were short.
+    /// HTTP connections closed before a request, to make room for others.
     pub http_idle: u64,
-    /// HTTP connections closed in the middle of a request or an answer that took too long.
+    /// HTTP connections closed during a request or an answer that took too long.
     pub http_slow: u64,
 }
 
@@ -180,8 +177,8 @@ mod tests {
         assert_eq!(meter(16_384, 0, 0).capacity(ROUND), None, "nothing is known yet");
     }
 
-    /// A pipe that passes so much in a second, and a sender with more to say than that: its window is
-    /// full of what waits before the pipe. How long that takes in the end.
+    /// A link with a given rate, and a sender with more data than that, so that its window is full of waiting data.
+    /// Returns the final queueing delay.
     fn standing_queue_ms(per_second: f64, shortest_ms: f64) -> f64 {
         let (mut queue, mut smooth) = (0.0, shortest_ms);
         for _ in 0..2_000 {
@@ -195,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_narrow_pipe_passes_is_sent_and_hardly_queued() {
+    fn a_narrow_link_is_used_fully_and_hardly_queues() {
         for (per_second, shortest_ms) in [(4_000.0, 20.0), (8_000.0, 50.0), (20_000.0, 100.0)] {
             let window_ms = 16_384.0 / per_second * 1e3;
             let queue_ms = standing_queue_ms(per_second, shortest_ms);

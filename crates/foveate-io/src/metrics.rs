@@ -1,9 +1,9 @@
-//! Metrics by HTTP: what a game publishes, and a thread that serves it.
+//! Metrics by HTTP: a board on which a game publishes them, and a thread that serves it.
 //!
-//! About once a second the game's thread publishes a rendered text on a [`MetricsBoard`]. Whatever answers
-//! requests reads nothing else, so that no request, however many or malformed, touches the game: pages of an
-//! [`Endpoint`](crate::Endpoint) (`WebOptions::metrics`), or a [`MetricsServer`] with its own port (feature
-//! `web`). How the text is made is the program's choice.
+//! About once a second the game's thread publishes a rendered text on a [`MetricsBoard`]. Requests are answered from
+//! the board alone, so that no request, however many or malformed, touches the game: either by the pages of an
+//! [`Endpoint`](crate::Endpoint) (`WebOptions::metrics`), or by a [`MetricsServer`] with its own port (feature `web`).
+//! The program renders the text.
 
 #[cfg(feature = "web")]
 mod server;
@@ -16,18 +16,18 @@ pub(crate) use server::respond;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A game that published nothing for so long is reported as unhealthy.
+/// A game that has published nothing for this long is reported as unhealthy.
 pub const STALE_AFTER: Duration = Duration::from_secs(5);
 
-/// What was published last, and when.
+/// The last published text, and its time.
 struct Published {
     text: Arc<str>,
     at: Instant,
-    /// Why the game should be sent no players, if it should not.
+    /// Why no players should be sent to this server, if so.
     trouble: Option<Arc<str>>,
 }
 
-/// Where the game's thread leaves its metrics. Clones are the same board.
+/// A board on which the game's thread publishes metrics. Clones share it.
 ///
 /// ```
 /// use foveate_io::metrics::MetricsBoard;
@@ -41,21 +41,21 @@ struct Published {
 pub struct MetricsBoard(Arc<Mutex<Option<Published>>>);
 
 impl MetricsBoard {
-    /// Replaces the text, in the format of OpenMetrics.
+    /// Replaces the text, which is in the OpenMetrics format.
     pub fn publish(&self, text: String, now: Instant) {
         let trouble = self.trouble();
         *self.lock() = Some(Published { text: text.into(), at: now, trouble });
     }
 
-    /// Says why no players should be sent here, such as a disk that is full; `None` when it is over. The game
-    /// goes on: it is alive, but not ready. Before the first [`MetricsBoard::publish`] this does nothing.
+    /// Sets why no players should be sent here, such as a full disk; `None` clears it. The server is then alive, but
+    /// not ready. Before the first [`MetricsBoard::publish`] this does nothing.
     pub fn set_trouble(&self, trouble: Option<&str>) {
         if let Some(published) = self.lock().as_mut() {
             published.trouble = trouble.map(Arc::from);
         }
     }
 
-    /// What [`MetricsBoard::set_trouble`] said.
+    /// The reason set by [`MetricsBoard::set_trouble`].
     pub fn trouble(&self) -> Option<Arc<str>> {
         self.lock().as_ref().and_then(|published| published.trouble.clone())
     }
@@ -72,7 +72,7 @@ impl MetricsBoard {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Published>> {
-        // It is exchanged whole, so that a panic elsewhere cannot have left half of one.
+        // It is replaced as a whole, so that a panic elsewhere cannot have left it inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

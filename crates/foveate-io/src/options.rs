@@ -1,4 +1,4 @@
-//! What an endpoint may be told, with defaults for a game at 20 rounds a second.
+//! Options of an endpoint, with defaults for a game at 20 rounds a second.
 
 use std::time::Duration;
 
@@ -7,100 +7,96 @@ use foveate_wire::{Bytes, Micros};
 
 use crate::bucket::RateLimit;
 
-/// Smallest UDP payload that `EndpointOptions::packet` may name: what QUIC needs to shake hands.
+/// Smallest UDP payload for `EndpointOptions::packet`: what QUIC needs for a handshake.
 pub const MIN_PACKET: Bytes = Bytes(1_200);
 
-/// Bytes of datagrams that wait in either direction of a link at most.
+/// Most bytes of datagrams that wait, in either direction of a link.
 pub(crate) const DATAGRAM_BUFFER: usize = 16 * 1024;
 
-/// The largest message to an operator's page, and how much of them may wait.
+/// The largest message to an operator's page, and how many bytes of messages may wait.
 pub const MAX_OBSERVED: Bytes = Bytes(4 * 1024 * 1024);
 pub(crate) const MAX_OBSERVED_BACKLOG: Bytes = Bytes(8 * 1024 * 1024);
 
-/// How an endpoint behaves.
+/// The options of an endpoint.
 #[derive(Clone, Debug)]
 pub struct EndpointOptions {
-    /// What is allowed.
     pub limits: Limits,
-    /// A link that hears nothing for so long is closed.
+    /// A link that receives nothing for this long is closed.
     pub idle_timeout: Micros,
-    /// A silent link sends something this often; `None` leaves that to the layer above. Clients with direct
-    /// datagrams do so every third of `idle_timeout` in any case.
+    /// A silent link sends something this often; `None` leaves that to the layer above. Clients with direct datagrams
+    /// always do so every third of `idle_timeout`.
     pub keep_alive: Option<Micros>,
-    /// UDP payload that is taken to fit the path. It falls back to 1200 where it does not.
+    /// UDP payload that is assumed to fit the path. It falls back to 1200 if it does not.
     pub packet: Bytes,
-    /// Datagrams of one `flush` leave spread over this span, at best a large part of a tick; zero
-    /// sends them at once.
+    /// The time over which the datagrams of one `flush` are spread, at most a large part of a tick; zero sends them at
+    /// once.
     pub spread: Micros,
-    /// Packets that arrive closer together than this are received together: fewer wakings, for at
-    /// most this much delay. A packet that comes after a pause is received at once, and so is
-    /// everything that waits when the time given to `wait` is over.
+    /// Packets that arrive within this time are received together, which saves wake-ups and delays them by at most this
+    /// much. A packet after a pause is received at once, and so is everything that waits when `wait` ends.
     pub gather: Micros,
-    /// How late timers of a calm link may fire. QUIC acknowledges after 25 ms at the latest, with a
-    /// packet of its own; with a tick's length on top, acknowledgements travel with datagrams.
+    /// How late timers of a calm link may fire. QUIC acknowledges after at most 25 ms, in a packet of its own; with a
+    /// tick more, acknowledgements are sent with datagrams.
     pub timer_slack: Micros,
-    /// Bytes that may be under way at least, whatever losses say. See the decision record.
+    /// The least number of bytes that may be in flight, regardless of losses; see `docs/adr/0008-one-loop-drives-quic.md`.
     pub min_window: Bytes,
-    /// How datagrams travel where the other side can choose, too.
+    /// How datagrams are sent, if the other side has a choice, too.
     pub datagrams: DatagramPath,
-    /// Conditions that every new link starts with.
+    /// Conditions of every new link.
     pub conditions: Option<LinkConditions>,
-    /// Seed of the conditioners' chance.
+    /// RNG seed of the conditioners.
     pub seed: u64,
 }
 
 /// How datagrams of native clients travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DatagramPath {
-    /// As packets beside QUIC, sealed with keys of the same session, if both ends offer it; else by QUIC. Takes
+    /// In packets beside QUIC, encrypted with keys of the same session, if both ends offer it; otherwise by QUIC. Takes
     /// effect without [`EndpointOptions::spread`].
     Direct,
-    /// Inside of QUIC, or of whatever else carries the link.
+    /// Within QUIC, or within the link's other carrier.
     Quic,
 }
 
-/// Conditions for both ways of a link.
+/// Conditions of both directions of a link.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LinkConditions {
-    /// For what comes in.
+    /// For incoming packets.
     pub received: LinkSpec,
-    /// For what goes out.
+    /// For outgoing packets.
     pub sent: LinkSpec,
 }
 
-/// What is allowed. Beyond it is a refusal and a counter.
+/// Limits. What exceeds them is refused and counted.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Links at once, those in handshake or being closed included.
+    /// Most links, including those in a handshake or being closed.
     pub max_links: u32,
-    /// Of them, the places that are reserved for newcomers; zero for none. When only those are left, each
-    /// newcomer takes the place of the oldest link that was never sent a datagram, of the address that has
-    /// most of them.
+    /// How many of them are reserved for newcomers; zero for none. When only those are left, each newcomer replaces the
+    /// oldest link that was never sent a datagram, of the address with most of them.
     pub newcomers: u32,
-    /// Links at once from one address (in IPv6: from one network of 56 bits).
+    /// Most links from one address (for IPv6: from one network of 56 bits).
     pub max_links_per_address: u32,
     /// Handshakes from one address.
     pub handshakes_per_address: RateLimit,
-    /// An address to which the two limits above do not apply: a proxy, or this machine.
+    /// An address without the two limits above: a proxy, or this machine.
     pub trusted: Option<std::net::IpAddr>,
-    /// With so many handshakes going on, newcomers must prove their address first. Until they have, they do not
-    /// count for the address.
+    /// From this many handshakes on, newcomers must prove their address first. Until then they do not count for the
+    /// address.
     pub retry_above: u32,
-    /// Datagrams received per link; what is beyond is dropped. Also messages: more of them close the link.
+    /// Datagrams received per link; excess ones are dropped. Also limits messages: more of them close the link.
     pub datagrams: RateLimit,
     /// Bytes received per link, of datagrams and messages.
     pub bytes: RateLimit,
-    /// A link that goes this many times beyond its rates is closed. Only what the other side of the link is
-    /// known to have sent counts.
+    /// A link that exceeds its rates by this factor is closed. Only authenticated data of the other side counts.
     pub flood_factor: u32,
     /// The largest message, in both directions.
     pub max_message: Bytes,
-    /// Messages that wait for the peer to read them.
+    /// Most bytes of messages that wait for the peer to read them.
     pub max_backlog: Bytes,
 }
 
 impl Limits {
-    /// For a server: clients are many and send little.
+    /// For a server: many clients, which send little.
     pub fn server() -> Limits {
         Limits {
             max_links: 2_048,
@@ -117,8 +113,8 @@ impl Limits {
         }
     }
 
-    /// The same with links for so many players and, beside them, places for newcomers: some are always coming or
-    /// going.
+    /// The same limits with links for this many players and extra places for newcomers, since some players are always
+    /// joining or leaving.
     #[must_use]
     pub fn for_players(mut self, players: u32) -> Limits {
         self.newcomers = players / 8 + 64;
@@ -126,7 +122,7 @@ impl Limits {
         self
     }
 
-    /// For a client: there is one server, which may send a lot.
+    /// For a client: one server, which may send a lot.
     pub fn client() -> Limits {
         Limits {
             datagrams: RateLimit::per_second(4_096),
@@ -137,7 +133,6 @@ impl Limits {
 }
 
 impl EndpointOptions {
-    /// For a server.
     pub fn server() -> EndpointOptions {
         EndpointOptions {
             limits: Limits::server(),
@@ -145,7 +140,7 @@ impl EndpointOptions {
             keep_alive: None,
             packet: Bytes(1_280),
             spread: Micros::ZERO,
-            // A server looks at inputs when its tick begins; waiting is free until then.
+            // A server reads inputs when its tick begins, so waiting costs nothing until then.
             gather: Micros::from_millis(5),
             timer_slack: Micros::from_millis(30),
             min_window: Bytes(16 * 1024),

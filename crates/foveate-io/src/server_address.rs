@@ -1,4 +1,4 @@
-//! The server that a client asks for: a host and a port, as people write them.
+//! A server's address as people write it: a host and a port.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use rustls::pki_types::ServerName;
 
-/// Addresses of one host that are tried at most.
+/// Most addresses of one host that are tried.
 const MAX_HOST_ADDRESSES: usize = 16;
 
 /// A host and a port: `play.example.org:4433`, `127.0.0.1:4433` or `[::1]:4433`.
@@ -27,20 +27,19 @@ pub struct ServerAddress {
     port: u16,
 }
 
-/// A text that is no [`ServerAddress`].
+/// A text is not a [`ServerAddress`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "server address {given:?}: {what}; expected HOST:PORT, such as play.example.org:4433 or [::1]:4433"
 )]
 pub struct ServerAddressError {
-    /// The text.
     pub given: String,
     /// What is wrong with it.
     pub what: &'static str,
 }
 
 impl ServerAddress {
-    /// The name or the number of the host, without brackets.
+    /// The host's name or IP address, without brackets.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -50,15 +49,15 @@ impl ServerAddress {
         self.port
     }
 
-    /// The socket address, if the host is given as a number.
+    /// The socket address, if the host is an IP address.
     pub fn literal(&self) -> Option<SocketAddr> {
         self.host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, self.port))
     }
 
     /// The host's addresses of both families in the system's order of preference, each once.
     ///
-    /// For a name this asks the system's resolver and **blocks** until it answers. An error says why there
-    /// is no address.
+    /// For a name this asks the system's resolver and **blocks** until it answers. An error is a message that says why
+    /// there is no address.
     pub fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
         if let Some(literal) = self.literal() {
             return Ok(vec![literal]);
@@ -84,7 +83,7 @@ impl FromStr for ServerAddress {
         let refuse = |what| ServerAddressError { given: text.to_owned(), what };
         let (host, port) = text.rsplit_once(':').ok_or_else(|| refuse("no port"))?;
         let port = port.parse().ok().filter(|port| *port > 0);
-        let port = port.ok_or_else(|| refuse("the port is no number from 1 to 65535"))?;
+        let port = port.ok_or_else(|| refuse("the port is not a number from 1 to 65535"))?;
         let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let is_v6 = |host: &str| matches!(host.parse(), Ok(IpAddr::V6(_)));
         let host = match inner {
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_server_is_refused_with_the_text_and_the_remedy() {
+    fn invalid_addresses_are_rejected_with_the_text_and_a_hint() {
         for (text, why) in [
             ("play.example.org", "no port"),
             ("::1:4433", "needs brackets"),

@@ -1,7 +1,6 @@
-//! Links by small dense numbers that go stale.
+//! Ids of links: small dense numbers that expire.
 
-/// A link. It stays valid until `LinkEvent::Closed`; after that it names nothing, even if its place is
-/// taken again.
+/// The id of a link. It is valid until `LinkEvent::Closed`, and then refers to no link, even if its index is reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId {
     pub(crate) index: u32,
@@ -9,7 +8,7 @@ pub struct LinkId {
 }
 
 impl LinkId {
-    /// A number below the limit of links, for tables beside the endpoint's. It is used again by later links.
+    /// A number below the limit of links, for tables. Later links reuse it.
     pub const fn index(self) -> usize {
         self.index as usize
     }
@@ -19,13 +18,13 @@ impl LinkId {
         (self.generation as u64) << 32 | self.index as u64
     }
 
-    /// The id that [`to_bits`](LinkId::to_bits) made; of any other number, a stale one.
+    /// The id for which [`to_bits`](LinkId::to_bits) returned this number; for other numbers, an expired one.
     pub const fn from_bits(bits: u64) -> LinkId {
         LinkId { index: bits as u32, generation: (bits >> 32) as u32 }
     }
 }
 
-/// A table whose places are used again.
+/// A table whose indices are reused.
 pub(crate) struct Slots<T> {
     places: Vec<Place<T>>,
     free: Vec<u32>,
@@ -76,12 +75,12 @@ impl<T> Slots<T> {
         if place.generation == id.generation { place.value.as_deref_mut() } else { None }
     }
 
-    /// Whatever is at this place now.
+    /// The current value at an index.
     pub(crate) fn at(&mut self, index: u32) -> Option<&mut T> {
         self.places.get_mut(index as usize)?.value.as_deref_mut()
     }
 
-    /// The same, to look at.
+    /// The same, by shared reference.
     #[cfg(feature = "web")]
     pub(crate) fn peek(&self, index: u32) -> Option<&T> {
         self.places.get(index as usize)?.value.as_deref()
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stale_id_names_nothing_although_its_place_is_used_again() {
+    fn an_expired_id_refers_to_nothing_although_its_index_is_reused() {
         let mut slots = Slots::default();
         let old = slots.insert(|_| "old");
         assert_eq!(slots.remove(old.index), Some(Box::new("old")));

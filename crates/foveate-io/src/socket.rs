@@ -1,4 +1,4 @@
-//! UDP sockets, read and written in batches: one, or at a client one of each address family.
+//! UDP sockets that are read and written in batches: one, or at a client one of each address family.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
@@ -12,37 +12,37 @@ use socket2::SockRef;
 use crate::error::Error;
 use crate::event::Unreachable;
 
-/// What is asked of the system for each direction; it may give less.
+/// Buffer size requested from the system for each direction; it may give less.
 pub const SOCKET_BUFFER: usize = 4 * 1024 * 1024;
 
-/// Largest packet that is received.
+/// Largest packet that can be received.
 const MAX_UDP: usize = 1_500;
 
-/// Packets that leave with one system call.
+/// Packets sent with one system call.
 pub(crate) const BATCH: usize = 64;
 
-/// Calls of one `receive`, so that a flood cannot keep the loop from its other work.
+/// System calls in one `receive`, so that a flood cannot keep the loop from its other work.
 const MAX_RECEIVES: usize = 64;
 
-/// Errors of the network that are read in one turn.
+/// Network errors that are read in one turn.
 const MAX_ERRORS: usize = 64;
 
 /// The sockets of an endpoint.
 pub(crate) struct Sockets {
     first: Socket,
-    /// Of the other address family, opened when a client first needs it.
+    /// The socket of the other address family, opened when a client first needs it.
     second: Option<Socket>,
-    /// Where packets do not arrive, as the network says; each address once.
+    /// Addresses that the network reports as unreachable.
     unreachable: BTreeMap<SocketAddr, Unreachable>,
 }
 
 impl Sockets {
-    /// A server's: the network's errors are not listened to, for anybody's address may be in them.
+    /// A server's socket. It ignores network errors, since any sender's address may be in them.
     pub(crate) fn listen(address: SocketAddr) -> Result<Sockets, Error> {
         Ok(Sockets::of(Socket::bind(address, false)?))
     }
 
-    /// A client's.
+    /// A client's socket.
     pub(crate) fn from_anywhere(address: SocketAddr) -> Result<Sockets, Error> {
         Ok(Sockets::of(Socket::bind(address, true)?))
     }
@@ -55,7 +55,7 @@ impl Sockets {
         self.first.address()
     }
 
-    /// Sees to it that a client can send to addresses of this one's family.
+    /// Ensures that a client has a socket for addresses of this family.
     pub(crate) fn open_for(&mut self, to: SocketAddr) -> Result<(), Error> {
         let bound = self.first.address()?;
         if bound.is_ipv4() == to.is_ipv4() || self.second.is_some() {
@@ -71,8 +71,8 @@ impl Sockets {
         Ok(())
     }
 
-    /// Sleeps until packets wait, something stirs in `others`, or the time is over; true unless it
-    /// is the latter.
+    /// Sleeps until packets have arrived, a descriptor in `others` is ready, or the time is over; false in the last
+    /// case.
     pub(crate) fn wait<'a>(
         &'a self,
         span: Duration,
@@ -96,7 +96,7 @@ impl Sockets {
         }
     }
 
-    /// Hands every packet that waits to `take`, as far as a turn goes.
+    /// Passes packets that have arrived to `take`, as many as fit a turn.
     pub(crate) fn receive(&mut self, mut take: impl FnMut(Arrived<'_>)) -> io::Result<()> {
         let Sockets { first, second, unreachable } = self;
         for socket in [Some(first), second.as_mut()].into_iter().flatten() {
@@ -106,7 +106,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Sends the batch and empties it. Returns how many packets the system did not take.
+    /// Sends the batch and empties it. Returns how many packets the system did not accept.
     pub(crate) fn send(&mut self, batch: &mut Batch) -> u64 {
         let Sockets { first, second, unreachable } = self;
         let unsent = match second {
@@ -124,7 +124,7 @@ impl Sockets {
         unsent
     }
 
-    /// An address that packets do not reach, once.
+    /// Takes an address that packets cannot reach; each is returned once.
     pub(crate) fn take_unreachable(&mut self) -> Option<(SocketAddr, Unreachable)> {
         self.unreachable.pop_first()
     }
@@ -133,16 +133,16 @@ impl Sockets {
 struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
-    /// Room for one batch, each part large enough for what the kernel may join together.
+    /// Buffers for one batch, each large enough for what the kernel may coalesce.
     room: Vec<u8>,
     part: usize,
-    /// Bound to all addresses, so that a server's answers must name the one that was asked.
+    /// Bound to the unspecified address, so that a server's answers must state the source address.
     wildcard: bool,
-    /// A client's: what the network says of addresses is read.
+    /// A client's socket, for which network errors are read.
     hears_errors: bool,
 }
 
-/// One packet as it came.
+/// A received packet.
 pub(crate) struct Arrived<'a> {
     pub(crate) from: SocketAddr,
     pub(crate) to: Option<IpAddr>,
@@ -174,9 +174,9 @@ impl Socket {
         self.socket.local_addr()
     }
 
-    /// Reads what the network says of packets that were sent: the address that each was for. The system tells
-    /// the error of the one that is read next beside; errors of another sort, such as packets that are too
-    /// large for a path, are QUIC's matter.
+    /// Reads network errors about sent packets, with the address that each was for. The errno that the system returns
+    /// belongs to the next error to be read; errors of other kinds, such as packets that are too large for a path, are
+    /// left to QUIC.
     #[cfg(target_os = "linux")]
     fn read_errors(&self, unreachable: &mut BTreeMap<SocketAddr, Unreachable>) {
         use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
@@ -199,7 +199,7 @@ impl Socket {
     #[cfg(not(target_os = "linux"))]
     fn read_errors(&self, _: &mut BTreeMap<SocketAddr, Unreachable>) {}
 
-    /// Hands every packet that waits to `take`, as far as a turn goes.
+    /// Passes packets that have arrived to `take`, as many as fit a turn.
     fn receive(&mut self, take: &mut impl FnMut(Arrived<'_>)) -> io::Result<()> {
         for _ in 0..MAX_RECEIVES {
             let mut metas = [RecvMeta::default(); BATCH_SIZE];
@@ -223,7 +223,7 @@ impl Socket {
                     take(Arrived { from: meta.addr, to: meta.dst_ip, ecn, bytes });
                 }
             }
-            // A batch that is not full was the last.
+            // A batch that is not full is the last one.
             if count < BATCH_SIZE {
                 return Ok(());
             }
@@ -231,14 +231,14 @@ impl Socket {
         Ok(())
     }
 
-    /// Sends all. Returns how many packets the system did not take.
+    /// Sends all packets. Returns how many the system did not accept.
     fn send(
         &self,
         bytes: &[u8],
         targets: &[Target],
         unreachable: &mut BTreeMap<SocketAddr, Unreachable>,
     ) -> u64 {
-        // An error that waits would be taken for this batch's.
+        // A pending error would be taken for this batch's.
         self.read_errors(unreachable);
         match self.wildcard {
             false => self.send_together(bytes, targets, unreachable),
@@ -246,7 +246,7 @@ impl Socket {
         }
     }
 
-    /// One call for many destinations. Cannot name the source address.
+    /// One system call for many destinations. It cannot set the source address.
     #[cfg(target_os = "linux")]
     fn send_together(
         &self,
@@ -273,11 +273,11 @@ impl Socket {
             match sendmmsg(&self.socket, &mut messages, SendFlags::empty()) {
                 Ok(count) if count > 0 => sent += count,
                 Err(rustix::io::Errno::INTR) => {}
-                // Full buffers: QUIC takes the rest for lost, as it would be in a full router.
+                // The buffers are full: QUIC considers the rest lost, as in a full router.
                 Ok(_) | Err(rustix::io::Errno::AGAIN) => {
                     return unsent + (targets.len() - sent) as u64;
                 }
-                // The first of the rest has no way; the others may have.
+                // The first of the remaining packets has no route; the others may have.
                 Err(cause) => {
                     self.note(cause.into(), rest[0].address, unreachable);
                     (sent, unsent) = (sent + 1, unsent + 1);
@@ -297,7 +297,7 @@ impl Socket {
         self.send_singly(bytes, targets, unreachable)
     }
 
-    /// One call a packet, which names the source address.
+    /// One system call for each packet, which sets the source address.
     fn send_singly(
         &self,
         bytes: &[u8],
@@ -321,8 +321,8 @@ impl Socket {
         unsent
     }
 
-    /// The system did not take a packet. That no server listens is never said of the packet at hand, but
-    /// of one before it.
+    /// Records that the system did not accept a packet. "Connection refused" is always about an earlier packet, never
+    /// this one.
     fn note(
         &self,
         cause: io::Error,
@@ -338,7 +338,7 @@ impl Socket {
     }
 }
 
-/// Packets that will leave together.
+/// Packets to send together.
 #[derive(Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,

@@ -1,31 +1,31 @@
-//! Which link's packets leave when within a tick.
+//! Spreads packets of links over a tick.
 //!
-//! A thousand packets at one moment wait for each other in every queue on their way. Spread over a
-//! part of the tick each leaves alone. A link keeps its place in the tick, so that its peer still
-//! sees even steps.
+//! A thousand packets at once wait for each other in every queue on their way. Spread over part of the tick, each
+//! leaves alone. A link keeps its position in the tick, so that its peer still receives at even intervals.
 
 use foveate_wire::Micros;
 
-/// Links leave together in slices of this length: finer ones would cost a system call each.
+/// Links are sent together in slices of this length; shorter ones would cost more system calls.
 const SLICE: Micros = Micros(1_000);
 
-/// Slices of one spread at most.
+/// Most slices of one spread.
 const MAX_SLICES: u64 = 64;
 
 /// Links that wait for their slice.
 #[derive(Default)]
 pub(crate) struct Stagger {
     slices: Vec<Vec<u32>>,
-    /// When the first slice leaves, and how far apart they are.
+    /// When the first slice leaves.
     begun: Micros,
+    /// The interval between slices.
     step: Micros,
-    /// Slices before this one have left.
+    /// Index of the first slice that has not left.
     next: usize,
     waiting: usize,
 }
 
 impl Stagger {
-    /// Starts a spread over `span`. What still waits from the one before leaves with the first slice.
+    /// Starts a spread over `span`. Links left from the previous one are sent with the first slice.
     pub(crate) fn begin(&mut self, now: Micros, span: Micros) {
         let count = span.0.div_ceil(SLICE.0).clamp(1, MAX_SLICES);
         let mut late: Vec<u32> = self.slices.iter_mut().flat_map(|slice| slice.drain(..)).collect();
@@ -38,7 +38,7 @@ impl Stagger {
 
     /// Puts a link into its slice.
     pub(crate) fn add(&mut self, index: u32) {
-        // Multiples of the golden ratio fill the circle evenly, however many links there are.
+        // Multiples of the golden ratio fill the circle evenly for any number of links.
         let turn = index.wrapping_mul(0x9E37_79B9);
         let slice = (u64::from(turn) * self.slices.len() as u64) >> 32;
         self.slices[slice as usize].push(index);
@@ -54,7 +54,7 @@ impl Stagger {
         Some(self.begun + self.step * slice as u32)
     }
 
-    /// Moves the links that leave by `now` to `ready`.
+    /// Moves the links that are due by `now` to `ready`.
     pub(crate) fn take(&mut self, now: Micros, ready: &mut Vec<u32>) {
         while self.waiting > 0
             && self.next < self.slices.len()
@@ -71,7 +71,7 @@ impl Stagger {
 mod tests {
     use super::*;
 
-    /// When each of `links` leaves, in microseconds after the beginning.
+    /// When each of `links` is sent, in microseconds after the start.
     fn departures(links: u32, span: Micros) -> Vec<u64> {
         let mut stagger = Stagger::default();
         stagger.begin(Micros(5_000), span);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_behind_by_a_new_spread() {
+    fn a_new_spread_forgets_no_link() {
         let mut stagger = Stagger::default();
         stagger.begin(Micros::ZERO, Micros::from_millis(30));
         (0..100).for_each(|index| stagger.add(index));

@@ -1,24 +1,24 @@
-//! When to look at which link again.
+//! Timers of links.
 //!
-//! A connection's deadline moves with every packet, mostly to later. So a deadline that moves later
-//! is left where it is: its link is looked at too early once, and is told the new one.
+//! A connection's deadline moves with every packet, usually to later. So an entry whose deadline moves later stays
+//! where it is: its link is checked too early once, and then gets the new deadline.
 //!
-//! What a received packet calls for, an acknowledgement mostly, is a matter of its own ([`DelayedAcks`]).
+//! Acknowledgements, which received packets cause, are handled separately ([`DelayedAcks`]).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Instant;
 
-/// The deadlines of all links, at most one or two entries a link.
+/// The deadlines of all links, with one or two entries per link.
 #[derive(Default)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// By link: its earliest entry in the heap.
+    /// Each link's earliest entry in the heap.
     armed: Vec<Option<Instant>>,
 }
 
 impl Timers {
-    /// Look at the link by then.
+    /// Sets a link's timer to `due`, unless it fires earlier already.
     pub(crate) fn arm(&mut self, index: u32, due: Instant) {
         let place = index as usize;
         if self.armed.len() <= place {
@@ -34,7 +34,7 @@ impl Timers {
         self.heap.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// A link to be looked at; it is armed no more.
+    /// A link whose timer is due; the timer is cleared.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<u32> {
         while self.next_due()? <= now {
             let Reverse((due, index)) = self.heap.pop()?;
@@ -48,19 +48,18 @@ impl Timers {
     }
 }
 
-/// Calm links that received something: whether they have something to send is asked when they send
-/// anyway, or at the latest after a fixed time. Asking at once would cost as much as sending, and
-/// the answer is no.
+/// Calm links that received something. Each is asked whether it has something to send when it sends anyway, or after a
+/// fixed time. Asking at once would cost as much as sending, and usually for nothing.
 #[derive(Default)]
 pub(crate) struct DelayedAcks {
-    /// By due time, since everyone waits equally long.
+    /// In the order of due time, since all delays are equal.
     queue: VecDeque<(Instant, u32)>,
-    /// By link: whether it still waits. Apart from the links, so that they stay out of the cache.
+    /// Whether each link still waits. Stored apart from the links, to keep them out of the cache.
     waits: Vec<bool>,
 }
 
 impl DelayedAcks {
-    /// Ask the link by then. `due` never goes back.
+    /// Asks the link at `due`, which never decreases.
     pub(crate) fn later(&mut self, index: u32, due: Instant) {
         let place = index as usize;
         if self.waits.len() <= place {
@@ -71,7 +70,7 @@ impl DelayedAcks {
         }
     }
 
-    /// The link was asked.
+    /// Records that the link was asked.
     pub(crate) fn done(&mut self, index: u32) {
         if let Some(waits) = self.waits.get_mut(index as usize) {
             *waits = false;
@@ -82,7 +81,7 @@ impl DelayedAcks {
         self.queue.front().map(|(due, _)| *due)
     }
 
-    /// A link that waited long enough. Those that were asked meanwhile are skipped, due or not.
+    /// A link whose delay is over. Links that were asked meanwhile are skipped.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<u32> {
         while let Some((due, index)) = self.queue.front().copied() {
             let waits = self.waits[index as usize];
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_asked_once_unless_somebody_asked_before() {
+    fn a_link_is_asked_once_unless_it_was_asked_before() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut asks = DelayedAcks::default();
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_entry_of_a_link_stands_for_the_new_one() {
+    fn an_old_entry_of_a_link_serves_for_the_new_one() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut asks = DelayedAcks::default();

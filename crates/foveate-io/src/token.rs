@@ -1,12 +1,11 @@
-//! Connect tokens: a player's name, signed with the operator's secret, valid for a short while.
+//! Connect tokens: a player's name, signed with the operator's secret, valid for a short time.
 //!
-//! A login service and a game server share a [`Secret`]. The service issues a token for a player;
-//! the player's client shows it to the server, which takes it once. Nothing here asks a clock:
-//! `now` is an argument.
+//! A login service and a game server share a [`Secret`]. The service issues a token for a player; the player's client
+//! presents it to the server, which accepts it once. Nothing here reads a clock: `now` is an argument.
 //!
-//! A token is text: hexadecimal digits of a version byte, the expiry (8 bytes, most significant
-//! first), a random id (16 bytes), the player's name and the server's name (each a length byte and
-//! UTF-8; an empty server name means any server), and the HMAC-SHA256 of all this.
+//! A token is text: hexadecimal digits of a version byte, the expiry (8 bytes, most significant first), a random id (16
+//! bytes), the player's name and the server's name (each a length byte and UTF-8; an empty server name means any
+//! server), and the HMAC-SHA256 of all this.
 //!
 //! ```
 //! use foveate_io::{UnixTime, token::{TokenClaim, Secret, TokenError, Verifier, random_id}};
@@ -33,7 +32,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The version of tokens that are issued and taken.
+/// The version of tokens that are issued and accepted.
 pub const TOKEN_VERSION: u8 = 1;
 /// The longest name of a player or a server, in bytes.
 pub const MAX_NAME: usize = 64;
@@ -41,7 +40,7 @@ pub const MAX_NAME: usize = 64;
 pub const MIN_SECRET: usize = 32;
 /// The longest secret, in bytes.
 pub const MAX_SECRET: usize = 4_096;
-/// The longest life of a token. Used ones are remembered as long as they live.
+/// The longest life of a token. Used ones are remembered until they expire.
 pub const MAX_LIFE: Duration = Duration::from_secs(86_400);
 
 const MAC: usize = 32;
@@ -49,89 +48,87 @@ const HEAD: usize = 1 + 8 + 16;
 /// Two names with their lengths.
 const LONGEST: usize = HEAD + 2 * (1 + MAX_NAME) + MAC;
 
-/// An issuer's clock may be ahead by this: a token of the longest life is taken all the same.
+/// How far an issuer's clock may be ahead for a token of the longest life to be accepted.
 pub const MAX_SKEW: Duration = Duration::from_secs(60);
 
-/// Why a token was not issued or not taken. A refused token is not used up.
+/// Why a token was not issued or not accepted. A rejected token is not used up.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// It is no token at all.
+    /// The text is not a token.
     #[error("not a connect token")]
     Malformed,
-    /// It is a token of another program's version.
+    /// The token has another version.
     #[error("connect token of version {found}, this program takes version {TOKEN_VERSION}")]
     Version {
         /// The token's version.
         found: u8,
     },
-    /// It was made with another secret, or changed on its way.
+    /// The token was made with another secret, or altered.
     #[error("connect token that was not issued for this server's secret")]
     Bad,
-    /// Its time is over.
+    /// The token has expired.
     #[error("connect token expired {0} s ago; ask for a new one")]
     Expired(u64),
-    /// It would live longer than tokens may; clocks may differ.
+    /// The token's life is longer than allowed; clocks may differ.
     #[error("connect token lives for {0} s, the limit is {limit} s", limit = MAX_LIFE.as_secs())]
     LivesTooLong(u64),
-    /// It was used before.
+    /// The token was used before.
     #[error("connect token was used before; ask for a new one")]
     Replayed,
-    /// It is for another server.
+    /// The token is for another server.
     #[error("connect token is for server {named:?}, this one is {here:?}")]
     OtherServer {
-        /// The server it names.
+        /// The server that it names.
         named: String,
-        /// The server that was shown it.
+        /// The server that rejects it.
         here: String,
     },
-    /// Too many tokens were used lately; retry when some have expired.
+    /// Too many tokens were used recently; retry when some have expired.
     #[error("{MAX_REMEMBERED} tokens were used lately; retry later")]
     Full,
-    /// A name that cannot be put into a token.
+    /// A name is not valid in a token.
     #[error("name {0:?}: expected 1 to {MAX_NAME} bytes without control characters")]
     Name(String),
-    /// A secret that cannot be used.
+    /// A secret is too short or too long.
     #[error("secret of {0} bytes: expected {MIN_SECRET} to {MAX_SECRET} random bytes")]
     Secret(usize),
-    /// The secret's file cannot be read.
+    /// The file with the secret cannot be read.
     #[error("{file}: {cause}", file = file.display())]
     File {
-        /// The file as it was named.
+        /// The file, as given.
         file: PathBuf,
-        /// What the system said.
         cause: std::io::Error,
     },
-    /// The system gave no random bytes.
-    #[error("the system has no random bytes to give")]
+    /// The system provided no random bytes.
+    #[error("the system provided no random bytes")]
     NoChance,
 }
 
-/// Whether a player or a server may be called this.
+/// Whether this is a valid name of a player or a server.
 pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_NAME && !name.chars().any(char::is_control)
 }
 
-/// A new token's id.
+/// An id for a new token.
 pub fn random_id() -> Result<TokenId, TokenError> {
     let mut id = [0; 16];
     ring::rand::SystemRandom::new().fill(&mut id).map_err(|_| TokenError::NoChance)?;
     Ok(id)
 }
 
-/// What a token says.
+/// The contents of a token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TokenClaim {
     /// The player that it is for.
     pub name: String,
-    /// The server it is for; `None` for any.
+    /// The server that it is for; `None` for any.
     pub server: Option<String>,
-    /// When its time is over.
+    /// When it expires.
     pub expires: UnixTime,
-    /// What it is known by.
     pub id: TokenId,
 }
 
-/// What issuer and server share. It cannot be read back or printed.
+/// The secret of issuer and server. It cannot be read back or printed.
 pub struct Secret(hmac::Key);
 
 impl std::fmt::Debug for Secret {
@@ -141,7 +138,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// From random bytes, or from text that has as much chance in it.
+    /// Makes a secret from random bytes, or from text with as much entropy.
     pub fn new(bytes: &[u8]) -> Result<Secret, TokenError> {
         if !(MIN_SECRET..=MAX_SECRET).contains(&bytes.len()) {
             return Err(TokenError::Secret(bytes.len()));
@@ -149,7 +146,7 @@ impl Secret {
         Ok(Secret(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
     }
 
-    /// From a file; white space at its end does not count.
+    /// Reads a secret from a file, ignoring white space at its end.
     pub fn read(path: &Path) -> Result<Secret, TokenError> {
         let failed = |cause| TokenError::File { file: path.into(), cause };
         let file = std::fs::File::open(path).map_err(failed)?;
@@ -158,7 +155,7 @@ impl Secret {
         Secret::new(bytes.trim_ascii_end())
     }
 
-    /// A token that says this.
+    /// Issues a token with these contents.
     pub fn issue(&self, claim: &TokenClaim) -> Result<String, TokenError> {
         let server = claim.server.as_deref();
         for name in [Some(claim.name.as_str()), server].into_iter().flatten() {
@@ -176,14 +173,14 @@ impl Secret {
         Ok(self.sign(&bytes))
     }
 
-    /// The token of these bytes, whatever they say.
+    /// Signs any bytes as a token.
     pub(crate) fn sign(&self, said: &[u8]) -> String {
         let mac = hmac::sign(&self.0, said);
         said.iter().chain(mac.as_ref()).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// What a token says, if it was issued with this secret. Nothing in it is looked at before that
-    /// is known, except the version.
+    /// A token's contents, if it was issued with this secret. Only the version is read before the signature is
+    /// verified.
     fn open(&self, token: &str) -> Result<TokenClaim, TokenError> {
         let bytes = from_hex(token).ok_or(TokenError::Malformed)?;
         let at = bytes.len().checked_sub(MAC).filter(|at| *at > HEAD);
@@ -223,7 +220,7 @@ fn take_name(bytes: &[u8]) -> Option<(String, &[u8])> {
     Some((std::str::from_utf8(name).ok()?.to_owned(), rest))
 }
 
-/// Takes each token once.
+/// Accepts each token once.
 #[derive(Debug)]
 pub struct Verifier {
     secret: Secret,
@@ -232,16 +229,16 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// For the server of this name.
+    /// A verifier for the server of this name.
     pub fn new(secret: Secret, server: &str) -> Verifier {
         Verifier { secret, server: server.into(), used: UsedTokens::default() }
     }
 
-    /// Takes a token, or says why not. From now on it is used.
+    /// Checks a token, and marks it as used if it is accepted.
     pub fn check(&mut self, token: &str, now: UnixTime) -> Result<TokenClaim, TokenError> {
         let claim = self.read(token, now)?;
         self.used.forget_expired(now);
-        // A clock that was ahead for a while has made tokens expire that are valid by now.
+        // A clock that was ahead for a while may have made tokens expire that are valid now.
         if claim.expires <= self.used.horizon() {
             return Err(TokenError::Expired(0));
         }
@@ -251,7 +248,7 @@ impl Verifier {
         Ok(claim)
     }
 
-    /// What a token says that would be taken, or why not. It stays as good as it was.
+    /// Checks a token without marking it as used.
     pub fn read(&self, token: &str, now: UnixTime) -> Result<TokenClaim, TokenError> {
         let claim = self.secret.open(token)?;
         if claim.expires <= now {
@@ -270,7 +267,7 @@ impl Verifier {
         Ok(claim)
     }
 
-    /// Used tokens that are remembered.
+    /// Number of used tokens that are remembered.
     pub fn remembered(&self) -> usize {
         self.used.len()
     }
@@ -298,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_taken_once_and_says_what_was_put_in() {
+    fn a_token_is_accepted_once_and_has_its_contents() {
         let (mut verifier, here) = (verifier(), Some("arena-1".to_owned()));
         for claim in [claim(1, 60), TokenClaim { server: here, ..claim(2, 60) }] {
             let token = secret().issue(&claim).unwrap();
@@ -347,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused() {
+    fn other_texts_are_rejected() {
         let token = secret().issue(&claim(1, 60)).unwrap();
         let long = "00".repeat(LONGEST + 1);
         for text in ["", "0", "zz", "é0", &token[..40], &token[..token.len() - 1], &long] {

@@ -1,4 +1,4 @@
-//! QUIC tuned for small packets at a steady pace, and little memory per connection.
+//! QUIC settings for small packets at a steady rate, and little memory per connection.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use quinn_proto::{AckFrequencyConfig, IdleTimeout, RttEstimator, TransportConfig
 use crate::error::Error;
 use crate::options::{DATAGRAM_BUFFER, EndpointOptions, MIN_PACKET, duration};
 
-/// Packets that may arrive before an acknowledgement is sent on its own. More than a tick brings,
-/// so that acknowledgements wait for the next datagram.
+/// Packets that may arrive before a separate acknowledgement is sent: more than a tick's, so that acknowledgements wait
+/// for the next datagram.
 const PACKETS_PER_ACK: u32 = 10;
 
-/// Streams that the other side may open.
+/// Numbers of streams that the other side may open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Streams {
     both_ways: u32,
@@ -25,9 +25,10 @@ pub(crate) struct Streams {
 impl Streams {
     /// A server opens none.
     pub(crate) const NONE: Streams = Streams { both_ways: 0, one_way: 0 };
-    /// A client opens the one for messages.
+    /// A client opens the stream of messages.
     pub(crate) const MESSAGES: Streams = Streams { both_ways: 1, one_way: 0 };
-    /// A browser also opens that of its request, and those of HTTP/3; some to see whether we mind.
+    /// A browser also opens the stream of its request, and HTTP/3's; some open more, to test that unknown ones are
+    /// ignored.
     #[cfg(feature = "web")]
     pub(crate) const BROWSER: Streams = Streams { both_ways: 4, one_way: 8 };
 }
@@ -69,7 +70,7 @@ fn wrong(name: &'static str, what: &str) -> Error {
     Error::Option { name, what: format!("expected {what}") }
 }
 
-/// Makes controllers that never go below a floor.
+/// Makes congestion controllers with a lower limit.
 struct Floored {
     floor: Bytes,
 }
@@ -81,11 +82,11 @@ impl ControllerFactory for Floored {
     }
 }
 
-/// Cubic, but with room for a few ticks' packets at any time.
+/// Cubic, with room for at least a few ticks' packets.
 ///
-/// A game sends a small packet a tick. After a few losses Cubic would allow two packets under way,
-/// and hold back the third although the path is not full. What is sent is bounded by the scheduler's
-/// budget, which reads the window from the meter.
+/// A game sends a small packet each tick. After a few losses Cubic would allow only two packets in flight, and delay
+/// the third although the path is not full. What is sent is limited by the scheduler's budget, which reads the window
+/// from the meter.
 struct Floor {
     inner: Box<dyn Controller>,
     floor: u64,

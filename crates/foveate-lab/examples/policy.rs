@@ -1,4 +1,4 @@
-//! A policy of one's own on a recording, beside two that are built in: what each costs, and how wrong replicas are.
+//! A custom policy on a recording, beside two built-in ones: the cost of each, and the error of replicas.
 //!
 //! `cargo run --release -p foveate-lab --example policy [TRACE]`
 
@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 const TRACE: &str = "traces/openarena_oa_dm3_16bots.csv.gz";
 
-/// Twice as far, half as often; and wherever it is, no farther off than one would notice.
+/// Halves the rate for each doubling of distance, and bounds the error by what can be noticed from there.
 struct Halving {
-    /// Up to here in every round.
+    /// Objects up to this distance are updated in every round.
     near: f32,
 }
 
@@ -32,7 +32,7 @@ impl Policy for Halving {
     }
 }
 
-/// Plays the recording with everybody an observer under the policy, over a round trip of 100 ms.
+/// Plays the recording with all players as observers under the policy, with a round trip of 100 ms.
 fn try_out(name: &str, trace: &Trace, policy: Arc<dyn Policy>) -> Result<(), Box<dyn Error>> {
     let round = Micros::from_millis(50);
     let movement = Recorded::new(trace, round.as_millis())?;

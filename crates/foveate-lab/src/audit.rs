@@ -1,8 +1,7 @@
-//! The auditor: compares replicas with the truth, and says why they differ.
+//! The auditor compares replicas with the true state and finds out why they differ.
 //!
-//! Each round, after its sends: `Audit::truth` takes down what is so, `Audit::sent` what left, and
-//! `Audit::sample` looks at one observer's replica of one object. It knows everything and touches
-//! nothing.
+//! Each round, after the server has sent: `Audit::truth` records the true state, `Audit::sent` what was sent, and
+//! `Audit::sample` compares one observer's replica of one object. It sees everything and changes nothing.
 
 mod coherence;
 mod findings;
@@ -21,30 +20,30 @@ use foveate_wire::{Kind, Metres, Micros, Schema, Tick};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Rounds of truth that are remembered, to find out when a difference arose.
+/// Rounds of true states that are kept, to find out when a difference arose.
 const MEMORY: usize = 128;
-/// Sends of a pair that are remembered.
+/// Sends of a pair that are kept.
 const SENDS: usize = 64;
 
 #[derive(Clone, Default)]
 struct PairAudit {
-    /// The round of the replica's state when last looked at.
+    /// The round of the replica's state at the last sample.
     state: Option<Tick>,
     /// When the replica began to differ.
     since: Option<Tick>,
     /// When the object came into interest, while the observer has no replica of it.
     wanted: Option<Tick>,
-    /// The longest that the present difference lasted, as a multiple of θ′: for the observer, and
-    /// for the sender's reference replica.
+    /// The longest duration of the observer's present difference, as a multiple of θ′.
     peak: f64,
+    /// The same for the sender's reference replica.
     sender_peak: f64,
-    /// The sender's wait, each round counted by the θ′ that held in it.
+    /// The sender's wait, with each round divided by the θ′ that held in it.
     accrued: f64,
-    /// When it was sent, and whether that was lost.
+    /// When states were sent, and whether the packet was lost.
     sends: VecDeque<(Tick, bool)>,
 }
 
-/// A replica's newest state, to be predicted to a round.
+/// A replica's newest state, ready to be predicted to `now`.
 fn predicted<'a>(replica: &'a ReplicaView<'_>, now: Tick) -> Predicted<'a> {
     let (lanes, motion) = (replica.lanes(), replica.motion());
     Predicted { lanes, motion, age: now.since(replica.tick()) }
@@ -52,19 +51,19 @@ fn predicted<'a>(replica: &'a ReplicaView<'_>, now: Tick) -> Predicted<'a> {
 
 /// One pair in one round.
 pub(crate) struct Sample<'a> {
-    /// Whose replica, and of whom.
+    /// Indices of the observer and of the object.
     pub pair: (usize, usize),
     pub grade: Grade,
     pub distance: Metres,
-    /// Where the object really is.
+    /// The object's true place.
     pub truth: [f32; 3],
     pub replica: Option<ReplicaView<'a>>,
-    /// Since when the sender's reference replica differs.
+    /// Since when the sender's reference replica has differed.
     pub waiting: Option<Tick>,
     pub now: Tick,
 }
 
-/// A mover's past: its lanes in the last rounds, and in which of them they changed.
+/// A mover's past: its lanes in the last rounds, and the rounds in which they changed.
 #[derive(Clone, Default)]
 struct Truth {
     rounds: VecDeque<(Tick, Vec<i32>)>,
@@ -87,14 +86,14 @@ impl Truth {
         self.rounds.push_back((tick, row));
     }
 
-    /// Changes after a round: the first of them, and how many.
+    /// Changes after a round: the first one, and their number.
     fn changes_after(&self, state: Tick) -> (Option<Tick>, u32) {
         let later = self.changes.iter().rev().take_while(|tick| tick.is_after(state));
         later.fold((None, 0), |(_, count), tick| (Some(*tick), count + 1))
     }
 }
 
-/// Looks on, knows everything, touches nothing.
+/// Collects [`Findings`] without changing what it observes.
 pub struct Audit {
     kind: Arc<Schema>,
     round: Micros,
@@ -104,7 +103,7 @@ pub struct Audit {
     bin_width: f32,
     moment: Option<Moment>,
     found: Findings,
-    /// What the source had counted when the findings began.
+    /// The source's counters when the findings began.
     before: Counters,
 }
 
@@ -123,7 +122,7 @@ impl Audit {
         }
     }
 
-    /// Findings begin now; what pairs are in stays known. `counted`: the source's counters so far.
+    /// Starts the findings now. The state of pairs is kept. `counted` holds the source's counters so far.
     pub(crate) fn begin(&mut self, counted: Counters) {
         let bins = vec![Bin::default(); self.found.by_distance.len()];
         let longest_first_wait = self.found.longest_first_wait;
@@ -131,13 +130,13 @@ impl Audit {
         self.before = counted;
     }
 
-    /// Distances are counted in so many bins of this width.
+    /// Also collects findings by distance, in `count` bins of this width.
     pub(crate) fn set_bins(&mut self, width: Metres, count: usize) {
         self.bin_width = width.0.max(1e-3);
         self.found.by_distance = vec![Bin::default(); count];
     }
 
-    /// Coherence is looked at too.
+    /// Also measures coherence.
     pub(crate) fn set_coherence(&mut self, spec: CoherenceSpec) {
         self.moment = Some(Moment::new(spec, self.count));
     }
@@ -146,7 +145,7 @@ impl Audit {
         &self.kind.kinds()[0]
     }
 
-    /// A mover has left: what was known of it is void.
+    /// Forgets the state of a mover that has left.
     pub(crate) fn forget(&mut self, at: usize) {
         self.truths[at] = Truth::default();
         for other in 0..self.count {
@@ -164,7 +163,8 @@ impl Audit {
         self.found.malformed += malformed;
     }
 
-    /// So many observers are present; `updates`: how many the game itself took in, each for all others.
+    /// Counts a round with `present` observers. `updates` is the number of updates that the game received; without the
+    /// library it would send each to all others.
     pub(crate) fn count_round(&mut self, present: u64, updates: u64) {
         self.found.rounds += 1;
         self.found.observer_rounds += present;
@@ -192,7 +192,7 @@ impl Audit {
         }
     }
 
-    /// When the state of `tick` began to differ from the truth.
+    /// The first round in which the replica's state differed from the true one.
     fn arose(&self, object: usize, replica: &ReplicaView<'_>, grade: &Grade) -> Option<Tick> {
         let (kind, state) = (self.kind(), replica.tick());
         let later = self.truths[object].rounds.iter().filter(|(tick, _)| tick.is_after(state));
@@ -214,7 +214,7 @@ impl Audit {
         }
     }
 
-    /// The observer has no replica of an object that it is interested in.
+    /// Handles an observer that has no replica of an object in its interest.
     fn missing(&mut self, index: usize, sample: &Sample<'_>) {
         let wanted = *self.pairs[index].wanted.get_or_insert(sample.now);
         let waited = self.round * sample.now.since(wanted);
@@ -260,7 +260,7 @@ impl Audit {
         }
     }
 
-    /// Which bound is broken, if one is.
+    /// The bound that is broken, if any.
     fn broken(
         &self,
         found: &Deviation,
@@ -278,18 +278,18 @@ impl Audit {
         (found.error > found.allowed).then_some(Broken::Error)
     }
 
-    /// θ′.
+    /// θ′ of a grade.
     fn span(&self, grade: &Grade) -> Micros {
         grade.max_age.max(self.round)
     }
 
-    /// How long a difference has lasted, as a multiple of θ′.
+    /// Duration of a difference, as a multiple of θ′.
     fn multiple(&self, since: Tick, sample: &Sample<'_>) -> f64 {
         let (age, span) = (self.round * sample.now.since(since), self.span(&sample.grade));
         if span == Micros::UNBOUNDED { 0.0 } else { age.0 as f64 / span.0 as f64 }
     }
 
-    /// A difference ends when there is none any more, or when another one took its place.
+    /// Tracks the observer's difference. It ends when there is none any more, or when another one took its place.
     fn observer_waits(&mut self, index: usize, since: Option<Tick>, sample: &Sample<'_>) {
         let wait = since.map_or(0.0, |since| self.multiple(since, sample));
         let pair = &mut self.pairs[index];
@@ -336,8 +336,7 @@ impl Audit {
         }
     }
 
-    /// Why a replica is not newer: of what was sent after it, something was lost, or it is all
-    /// still under way; or nothing was sent.
+    /// Why a replica is not newer: a later packet was lost, later packets are still under way, or none was sent.
     fn cause(&self, index: usize, state: Option<Tick>) -> fn(&mut Causes) -> &mut u64 {
         let sends = self.pairs[index].sends.iter();
         let later: Vec<_> =
@@ -351,14 +350,14 @@ impl Audit {
         }
     }
 
-    /// Everybody has been looked at in this round; `places` is where each mover is.
+    /// Ends a round, after all samples; `places` has each mover's place.
     pub(crate) fn close_round(&mut self, tick: Tick, places: &[Option<[f32; 3]>]) {
         if let Some(moment) = &mut self.moment {
             moment.close(tick, places, &mut self.found.coherence);
         }
     }
 
-    /// Whoever still waits has waited this long.
+    /// Ends the waits that are still open and returns the findings.
     pub(crate) fn findings(mut self) -> Findings {
         for pair in std::mem::take(&mut self.pairs) {
             self.found.end_wait(pair.peak);

@@ -1,14 +1,13 @@
-//! The object that the lab moves about.
+//! The object that the lab moves.
 
 use crate::movement::AvatarPose;
 use foveate_wire::{FieldType, KindSpec, Replicate, Role, Schema, SchemaError};
 use std::sync::Arc;
 
-/// Somebody's place and facing, and a state.
+/// An avatar: a place, a facing and a state.
 #[derive(Clone, PartialEq, Debug, Replicate)]
 #[replicate(name = "avatar")]
 pub struct LabAvatar {
-    /// The place.
     #[replicate(place)]
     pub pos: [f32; 3],
     /// Radians, counter-clockwise from +x.
@@ -17,7 +16,7 @@ pub struct LabAvatar {
     /// Radians, up.
     #[replicate(pitch, steps = 240)]
     pub pitch: f32,
-    /// Something else.
+    /// A field that changes now and then.
     pub state: u8,
 }
 
@@ -27,20 +26,20 @@ impl From<AvatarPose> for LabAvatar {
     }
 }
 
-/// What of an avatar depends on the world it walks in.
+/// The properties of avatars that depend on their world.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AvatarSpec {
-    /// The step of a coordinate.
+    /// The precision of a coordinate.
     pub precision: f32,
     /// The largest coordinate.
     pub extent: f32,
     /// Units per second.
     pub max_speed: f32,
-    /// Whether replicas move on between updates.
+    /// Whether replicas are predicted between updates.
     pub motion: bool,
-    /// Free fall in steps per tick², or zero.
+    /// Free fall in steps per tick²; zero for none.
     pub fall: i32,
-    /// Below this many degrees a facing has not changed.
+    /// A facing that changed by fewer degrees counts as unchanged.
     pub facing_floor: f32,
 }
 

@@ -1,10 +1,10 @@
-//! The laboratory: the very nodes that ship, in virtual time and on a virtual network.
+//! The laboratory: the nodes that ship, in virtual time on a virtual network.
 //!
-//! Seeded and deterministic: the same seed gives the same bytes. A datum's way: [`movement`] → a
-//! [`session`] (source, links of [`net`], viewers) → the auditor, who knows the truth → an
-//! experiment's rows → [`output`] for programs, [`report`] for people.
+//! Runs are deterministic: the same seed gives the same bytes. The path of a datum: [`movement`] → a [`session`]
+//! (server, links of [`net`], clients) → the auditor, which knows the true state → an experiment's rows → [`output`]
+//! for programs, [`report`] for people.
 //!
-//! The lab opens no socket and knows no game: movement is brought to it.
+//! The lab opens no socket and depends on no game: callers provide movement.
 
 pub mod audit;
 pub mod avatar;

@@ -1,4 +1,4 @@
-//! The virtual network's parts: the model of a link, and an agenda.
+//! Parts of the virtual network: the link model, and an event queue.
 
 use foveate_wire::Micros;
 use std::cmp::Ordering;
@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 pub use foveate_node::link_model::{Fate, Latency, LinkModel as Link, LinkSpec, Loss, Rate};
 
-/// Things that will happen, in the order of time; ties in the order in which they were planned.
+/// A queue of items by time; items at the same time keep the order in which they were planned.
 #[derive(Debug)]
 pub struct Agenda<T> {
     heap: BinaryHeap<Planned<T>>,
@@ -21,7 +21,7 @@ struct Planned<T> {
 }
 
 impl<T> Ord for Planned<T> {
-    /// The heap yields its greatest: the earliest must be that.
+    /// The heap returns its greatest item, so the earliest compares as the greatest.
     fn cmp(&self, other: &Planned<T>) -> Ordering {
         (other.at, other.number).cmp(&(self.at, self.number))
     }
@@ -48,13 +48,13 @@ impl<T> Default for Agenda<T> {
 }
 
 impl<T> Agenda<T> {
-    /// Plans something.
+    /// Plans an item.
     pub fn plan(&mut self, at: Micros, item: T) {
         self.heap.push(Planned { at, number: self.planned, item });
         self.planned += 1;
     }
 
-    /// The next thing that happens by `until`.
+    /// The next item no later than `until`.
     pub fn next(&mut self, until: Micros) -> Option<(Micros, T)> {
         self.heap.peek().filter(|next| next.at <= until)?;
         self.heap.pop().map(|next| (next.at, next.item))
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn things_happen_in_the_order_of_time_then_of_planning() {
+    fn items_come_in_the_order_of_time_and_then_of_planning() {
         let mut agenda = Agenda::default();
         for (at, item) in [(5, 'c'), (1, 'a'), (5, 'd'), (2, 'b'), (9, 'e')] {
             agenda.plan(Micros(at), item);

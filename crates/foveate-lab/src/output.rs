@@ -1,4 +1,4 @@
-//! What an experiment says: tables for people, JSON for programs, progress for the impatient.
+//! The output of experiments: tables for people, JSON for programs, a progress bar.
 
 mod verdict;
 
@@ -17,7 +17,7 @@ use thiserror::Error;
 /// Spaces between two columns.
 const COLUMN_GAP: usize = 2;
 
-/// On which side a column's cells are flush.
+/// The side on which a column's cells are aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     /// For words.
@@ -53,7 +53,7 @@ impl Table {
         Self { caption: None, columns, rows: Vec::new() }
     }
 
-    /// Puts a line above the table.
+    /// Sets the line above the table.
     #[must_use]
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = Some(caption.into());
@@ -146,42 +146,40 @@ impl std::fmt::Display for Table {
     }
 }
 
-/// Columns a text takes on a terminal. Combining marks take none (the ′ of θ′ is not one); nothing
-/// that we print is double-width.
+/// Columns that a text takes on a terminal. Combining marks take none (the ′ of θ′ is not one); nothing that we print
+/// is double-width.
 fn width(text: &str) -> usize {
     text.chars().filter(|c| !('\u{300}'..='\u{36f}').contains(c)).count()
 }
 
-/// What an experiment found, for programs.
+/// An experiment's results for programs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExperimentResult {
     /// Name of the experiment.
     pub experiment: String,
-    /// Seed that gives these rows again.
+    /// The seed that reproduces these rows.
     pub seed: u64,
-    /// What is claimed about the rows, and whether it holds.
+    /// Claims about the rows, and whether they hold.
     pub verdicts: Vec<Verdict>,
     /// One object per measured case.
     pub rows: Vec<Value>,
 }
 
-/// A result or report that could not be written. What stood at the path before still stands.
+/// A result or report could not be written. An earlier file at the path is unchanged.
 #[derive(Debug, Error)]
 pub enum OutputError {
-    /// A row that JSON cannot hold.
+    /// A row that JSON cannot represent.
     #[error("a row of {experiment} cannot be written as JSON: {source}")]
     Row {
         /// Name of the experiment.
         experiment: String,
-        /// What JSON objects to.
         source: serde_json::Error,
     },
-    /// The file system refused.
+    /// An operation of the file system failed.
     #[error("cannot write {}: {source}", path.display())]
     Io {
-        /// The file that was to be written.
+        /// The file to write.
         path: PathBuf,
-        /// What the file system said.
         source: io::Error,
     },
 }
@@ -192,8 +190,8 @@ impl ExperimentResult {
         Self { experiment: experiment.into(), seed, verdicts: Vec::new(), rows: Vec::new() }
     }
 
-    /// Adds a claim. The command prints it, the report shows it, and the tests fail if it is
-    /// required and does not hold.
+    /// Adds a claim. The command prints it, the report shows it, and the tests fail if it is required and does not
+    /// hold.
     pub fn judge(&mut self, verdict: Verdict) {
         self.verdicts.push(verdict);
     }
@@ -236,7 +234,7 @@ impl ExperimentResult {
         text
     }
 
-    /// Writes the result to a file: either all of it, or nothing.
+    /// Writes the result to a file, either all of it or nothing.
     pub fn write_json(&self, path: &Path) -> Result<(), OutputError> {
         write_atomically(path, self.to_json().as_bytes())
     }
@@ -253,7 +251,7 @@ fn push_lines(text: &mut String, items: impl ExactSizeIterator<Item = impl std::
     text.push_str(if empty { "]" } else { "\n]" });
 }
 
-/// Writes a file by way of a temporary one beside it, so that a reader never sees half of it.
+/// Writes a file through a temporary one beside it, so that a reader never sees part of it.
 pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     let fail = |source| OutputError::Io { path: path.to_path_buf(), source };
     let Some(name) = path.file_name() else {
@@ -261,12 +259,12 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), OutputEr
     };
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
-    // Two runs that write the same file at once must not share a temporary one.
+    // Two runs that write the same file at once must not share a temporary file.
     hidden.push(format!(".{}.tmp", std::process::id()));
     let temporary = path.with_file_name(hidden);
     let written = write_and_sync(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
     written.map_err(|source| {
-        // The first failure is the one to tell.
+        // The first error is the one to return.
         let _ = fs::remove_file(&temporary);
         fail(source)
     })
@@ -278,8 +276,8 @@ fn write_and_sync(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A bar on the terminal with the time left. Where stderr is not a terminal it stays silent, so
-/// that logs hold no control characters.
+/// A bar on the terminal with the time left. It is silent if stderr is not a terminal, so that logs have no control
+/// characters.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
@@ -299,14 +297,14 @@ impl Progress {
     fn on(target: ProgressDrawTarget, label: String, total: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), target).with_message(label);
         let template = "{msg}  {bar:30.cyan/dim}  {percent:>3} %  {eta} left";
-        // A template that does not parse would be a slip in the line above: the default serves.
+        // A template that does not parse would be a bug in the line above; the default bar is used then.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("━╸─"));
         }
         Self { bar }
     }
 
-    /// Steps forward by `count`.
+    /// Advances by `count` steps.
     pub fn tick(&self, count: u64) {
         self.bar.inc(count);
     }
@@ -316,14 +314,14 @@ impl Progress {
         self.bar.position()
     }
 
-    /// Takes the bar away: results come next.
+    /// Removes the bar before results are printed.
     pub fn finish(self) {
         self.bar.finish_and_clear();
     }
 }
 
 impl Drop for Progress {
-    /// A run that ends early leaves no half-drawn bar behind.
+    /// A run that ends early leaves no partial bar behind.
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

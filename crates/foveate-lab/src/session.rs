@@ -1,7 +1,7 @@
-//! An audited session in virtual time: the server and the clients that ship, everybody an observer, and
-//! auditors who know the truth.
+//! An audited session in virtual time: the server and clients that ship, with every player as an observer, and auditors
+//! that know the true state.
 //!
-//! A [`Movement`] stands in for the game's rules: in every round each avatar is put where its mover is.
+//! A [`Movement`] replaces the game's rules: in every round each avatar is put at its pose.
 
 use crate::audit::{Audit, CoherenceSpec, Findings, Sample, SenderAudit};
 use crate::avatar::{AvatarSpec, LabAvatar};
@@ -19,16 +19,16 @@ use foveate_sync::{ObserverId, ReplicaSet, Rounds, Slot};
 use foveate_wire::{Bytes, KindId, Metres, Micros, ObjectId, Schema, SchemaError, Tick};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What a session is made of, but for the movement.
+/// All of a session but the movement.
 #[derive(Clone)]
 pub struct SessionSpec {
     /// The length of a round.
     pub round: Micros,
-    /// Everybody's view.
+    /// The view of every player.
     pub policy: Arc<dyn Policy>,
-    /// What links do to what the server sends.
+    /// Conditions of what the server sends.
     pub down: LinkSpec,
-    /// What links do to what clients send.
+    /// Conditions of what clients send.
     pub up: LinkSpec,
     /// Bytes per observer and round.
     pub budget: Option<Bytes>,
@@ -36,29 +36,28 @@ pub struct SessionSpec {
     pub avatar: AvatarSpec,
     /// RNG seed of the links.
     pub seed: u64,
-    /// Whether the auditors look at every pair in every round. Without, only the server's own
-    /// counters are there.
+    /// Whether the auditors check every pair in every round. Otherwise only the server's own counters are available.
     pub audited: bool,
 }
 
-/// A world in which everybody does what a movement says.
-struct Moved {
+/// A game in which each avatar follows a movement.
+struct MovementGame {
     schema: Arc<Schema>,
     policy: Arc<dyn Policy>,
     poses: RwLock<Vec<Option<AvatarPose>>>,
 }
 
-/// The policy's name in the one view that there is.
+/// The policy's name in the only view.
 const POLICY: &str = "session";
 
-impl Moved {
+impl MovementGame {
     fn pose(&self, mover: usize) -> Option<AvatarPose> {
         let poses = self.poses.read().unwrap_or_else(PoisonError::into_inner);
         poses.get(mover).copied().flatten()
     }
 }
 
-impl Game for Moved {
+impl Game for MovementGame {
     type Input = u8;
     type Action = u8;
     type Event = u8;
@@ -80,13 +79,13 @@ impl Game for Moved {
         Spawn::new(&self.schema, &LabAvatar::from(pose)).into_iter().collect()
     }
 
-    fn step(&self, turn: &mut StepContext<'_, Moved>, _: &[u8]) {
+    fn step(&self, turn: &mut StepContext<'_, MovementGame>, _: &[u8]) {
         if let Some(pose) = self.pose(mover_of(turn.id())) {
             turn.set(&LabAvatar::from(pose));
         }
     }
 
-    fn act(&self, _: &mut StepContext<'_, Moved>, _: &u8, _: Requester) {}
+    fn act(&self, _: &mut StepContext<'_, MovementGame>, _: &u8, _: Requester) {}
 
     fn view(&self, which: u8) -> Option<View> {
         (which == 0).then(|| View::custom(POLICY))
@@ -97,21 +96,22 @@ impl Game for Moved {
     }
 }
 
-/// One participant: a client on the network, and what the auditors note of it.
+/// One participant: a client on the network, and what the auditors record of it.
 struct Seat {
     place: usize,
     link: Link,
     player: PlayerId,
-    /// Whether the server had let it in before this round.
+    /// Whether the server had admitted it before this round.
     known: bool,
-    /// What the client would know had every packet arrived at once.
+    /// What the client would know if every packet had arrived at once.
     told: ReplicaSet,
-    /// Datagrams lost so far, and whether one of this round was.
+    /// Datagrams lost so far.
     lost: u64,
+    /// Whether a datagram of this round was lost.
     lost_now: bool,
 }
 
-/// A seat whose player the server has let in.
+/// A seat whose player the server has admitted.
 #[derive(Clone, Copy)]
 struct Admitted {
     id: ObjectId,
@@ -120,24 +120,24 @@ struct Admitted {
 }
 
 impl Seat {
-    fn admitted(&self, server: &Server<Moved>) -> Option<Admitted> {
+    fn admitted(&self, server: &Server<MovementGame>) -> Option<Admitted> {
         let id = ObjectId::new(KIND, self.player.0, 0);
         let slot = server.simulation.publisher.store.find(id)?;
         Some(Admitted { id, slot, observer: server.observer_of(self.player)? })
     }
 }
 
-/// The auditors look this much after the server's round: what takes no time has arrived by then.
+/// The auditors sample this long after the server's round, so that what arrives without delay has arrived.
 const AFTER: Micros = Micros(1);
 
 /// A running session.
 pub struct Session<M> {
     movement: M,
     spec: SessionSpec,
-    game: Arc<Moved>,
-    sessions: SessionNetwork<Moved>,
+    game: Arc<MovementGame>,
+    sessions: SessionNetwork<MovementGame>,
     seats: Vec<Option<Seat>>,
-    /// How often each mover has joined.
+    /// Times that each avatar has joined.
     joined: Vec<u32>,
     tick: Tick,
     audit: Audit,
@@ -145,11 +145,11 @@ pub struct Session<M> {
 }
 
 impl<M: Movement> Session<M> {
-    /// Nobody is there yet; each joins when the movement first has a pose for it.
+    /// A session without players yet; each joins when the movement first has a pose for it.
     pub fn new(movement: M, spec: SessionSpec) -> Result<Session<M>, SchemaError> {
         let (schema, count) = (spec.avatar.schema()?, movement.len());
         let (policy, poses) = (Arc::clone(&spec.policy), RwLock::default());
-        let game = Arc::new(Moved { schema: Arc::clone(&schema), policy, poses });
+        let game = Arc::new(MovementGame { schema: Arc::clone(&schema), policy, poses });
         let settings = ServerSettings {
             rounds: Rounds::every(spec.round),
             max_players: count.max(1),
@@ -167,24 +167,23 @@ impl<M: Movement> Session<M> {
         Ok(Session { movement, spec, game, sessions, seats, joined, tick, audit, sender })
     }
 
-    /// The same, with findings by distance in so many bins of this width.
+    /// Also collects findings by distance, in `count` bins of this width.
     pub fn binned(mut self, width: Metres, count: usize) -> Session<M> {
         self.audit.set_bins(width, count);
         self
     }
 
-    /// The same, with coherence looked at.
+    /// Also measures coherence.
     pub fn with_coherence(mut self, spec: CoherenceSpec) -> Session<M> {
         self.audit.set_coherence(spec);
         self
     }
 
-    /// The movement, to look at.
     pub fn movement(&self) -> &M {
         &self.movement
     }
 
-    /// Findings begin now: what came before was warming up. Nobody must have left by then.
+    /// Starts the findings now; what came before was the warm-up. No player may have left by then.
     pub fn begin_findings(&mut self) {
         if let Some(server) = self.sessions.server() {
             self.audit.begin(server.simulation.publisher.totals());
@@ -197,13 +196,13 @@ impl<M: Movement> Session<M> {
         self.sessions.network.digest()
     }
 
-    /// One round; false when the movement has ended.
+    /// Plays one round; false at the end of the movement.
     pub fn round(&mut self) -> Result<bool, SchemaError> {
         self.round_with(|_, _| {})
     }
 
-    /// The same; `packet` is shown each state packet as it leaves the server, with what its receiver would
-    /// know had every packet before it arrived.
+    /// The same; `packet` is called with each state packet as it leaves the server, and with what its receiver would
+    /// know if all packets before it had arrived.
     pub fn round_with(
         &mut self,
         packet: impl FnMut(&ReplicaSet, &[u8]),
@@ -237,7 +236,7 @@ impl<M: Movement> Session<M> {
         let player = self.joined[at] * GENERATION + at as u32;
         let name = player.to_string();
         self.sessions.lodge.set_number(&name, player);
-        // Its rounds begin some time after the server's, and each client's at another.
+        // A client's rounds start some time after the server's, each client's at a different time.
         let wake_ups = WakeUps::Every(self.spec.round);
         let placement = Placement { wake_ups, ..Placement::PLAIN };
         let place = self.sessions.add(&name, &[], placement);
@@ -249,7 +248,7 @@ impl<M: Movement> Session<M> {
         Some(Seat { place, link, player, known: false, told, lost: 0, lost_now: false })
     }
 
-    /// The client says good-bye, and is gone; the server hears of it when the message has arrived.
+    /// Makes a client leave with a message; the server learns of it when that arrives.
     fn leave(&mut self, at: usize) {
         let Some(seat) = self.seats[at].take() else { return };
         let malformed = self.sessions.client(seat.place).map_or(0, |it| it.counts().malformed);
@@ -265,7 +264,7 @@ impl<M: Movement> Session<M> {
         self.sender.forget(at);
     }
 
-    /// What the server sent in this round, as if all of it had arrived; and whether something was lost.
+    /// Applies what the server sent in this round as if all of it had arrived, and records losses.
     fn note_sent(&mut self, mut packet: impl FnMut(&ReplicaSet, &[u8])) {
         let Session { sessions, seats, .. } = self;
         for (from, to, outgoing) in sessions.sent.iter_mut().flat_map(std::mem::take) {
@@ -275,7 +274,7 @@ impl<M: Movement> Session<M> {
                 && !frame.state.is_empty()
             {
                 packet(&seat.told, frame.state);
-                // What cannot be decoded is missing from what was told, and found there.
+                // What cannot be decoded is missing from `told`, where the auditor finds it.
                 let _ = seat.told.receive(frame.state, |_| {});
             }
         }
@@ -285,7 +284,7 @@ impl<M: Movement> Session<M> {
         }
     }
 
-    /// The auditors compare what every observer was told, and what it has, with the truth.
+    /// Compares what every observer was sent, and what it has, with the true state.
     fn look(&mut self) {
         let Session { audit, sender, seats, sessions, movement, tick, spec, .. } = self;
         let nodes = &sessions.network.nodes;
@@ -343,7 +342,7 @@ impl<M: Movement> Session<M> {
         }
     }
 
-    /// What was found so far.
+    /// Ends the session and returns its findings.
     pub fn findings(mut self) -> Findings {
         for at in 0..self.seats.len() {
             self.leave(at);
@@ -356,10 +355,10 @@ fn present<T: Copy>(all: &[Option<T>]) -> impl Iterator<Item = (usize, T)> {
     all.iter().enumerate().filter_map(|(at, it)| Some((at, (*it)?)))
 }
 
-/// A player's number counts its mover's joins in steps of this.
+/// A player's number counts its avatar's joins in steps of this.
 const GENERATION: u32 = 1 << 12;
 
-/// The mover that a player's objects are.
+/// The index of the avatar that an id belongs to.
 pub(crate) fn mover_of(id: ObjectId) -> usize {
     mover_of_player(id.origin())
 }
@@ -368,5 +367,5 @@ fn mover_of_player(player: u32) -> usize {
     (player % GENERATION) as usize
 }
 
-/// The only kind there is.
+/// The only kind.
 pub(crate) const KIND: KindId = KindId(0);

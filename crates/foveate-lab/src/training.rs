@@ -1,8 +1,7 @@
-//! Training of the coder's tables on recorded movement.
+//! Trains the coder's tables on recorded movement.
 //!
-//! Two streams, weighted alike: every player in every round against states of several ages, and the
-//! packets of a graded session. Copies of the first at other scales keep the table useful for games
-//! that it has not seen.
+//! There are two streams: every player in every round against states of several ages, and the packets of a graded
+//! session. Copies of the first at other scales keep the table useful for games that it has not seen.
 
 use crate::avatar::{AvatarSpec, LabAvatar};
 use crate::experiments::ExperimentError;
@@ -18,18 +17,18 @@ use foveate_wire::{Alias, Baseline, Coder, Decoder, Kind, Micros, Models, Motion
 pub const PRECISION: f32 = 1.0 / 8.0;
 /// Ages of baselines, in rounds.
 const AGES: [usize; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 12, 18];
-/// Scales of the copies, and what they weigh.
+/// Scales of the copies.
 const SCALES: [f32; 2] = [0.3, 3.0];
 const SCALED_WEIGHT: f64 = 0.15;
-/// What the second stream weighs against the first. It is the one that bytes are spent on, but its
-/// places differ less from the first stream than its size suggests.
+/// Weight of the second stream relative to the first. Most real bytes are spent on such updates, but their places
+/// differ less from the first stream than the number of bytes suggests.
 const GRADED_WEIGHT: f64 = 0.3;
-/// Rounds of a graded session that are trained on.
+/// Rounds of the graded session used for training.
 const SESSION_ROUNDS: usize = 1_000;
-/// One way, in that session.
+/// One-way latency in that session.
 const LATENCY: Micros = Micros::from_millis(50);
 
-/// What a recording's avatars are made of.
+/// The avatars of a recording.
 pub fn avatar_of(movement: &Recorded, scale: f32) -> AvatarSpec {
     AvatarSpec {
         precision: PRECISION,
@@ -48,8 +47,8 @@ pub fn lanes_of(kind: &Kind, pose: AvatarPose) -> Vec<i32> {
     lanes
 }
 
-/// One round of everybody against states `age` rounds old, whose motion is that of their last two
-/// samples. Returns how many updates there were.
+/// Writes one round of all avatars against states `age` rounds old, with the motion of their last two samples. Returns
+/// the number of updates.
 pub fn write_round<C: Coder>(
     writer: &mut PacketWriter<C>,
     movement: &Recorded,
@@ -77,7 +76,7 @@ pub fn write_round<C: Coder>(
     updates
 }
 
-/// The motion of the last two samples; none where they are a jump apart.
+/// The motion of the last two samples; zero across a jump.
 fn last_motion(before: [i32; 3], then: [i32; 3], movement: &Recorded) -> Motion {
     let motion = Motion::between(before, then, 1);
     let limit = f64::from(movement.max_speed() / PRECISION) * movement.round_seconds();
@@ -99,8 +98,7 @@ fn every_round(movement: &Recorded, scale: f32) -> Result<Trainer, ExperimentErr
     Ok(trainer)
 }
 
-/// Counts of the second stream: the packets that players get under the normal view, over a round trip of
-/// 100 ms.
+/// Counts of the second stream: the packets of players under the normal view, with a round trip of 100 ms.
 fn graded(movement: Recorded) -> Result<Trainer, ExperimentError> {
     let avatar = avatar_of(&movement, 1.0);
     let schema = avatar.schema()?;
@@ -135,7 +133,7 @@ fn graded(movement: Recorded) -> Result<Trainer, ExperimentError> {
     Ok(trainer)
 }
 
-/// A table trained on recordings, each weighing the same.
+/// Trains a table on recordings with equal weights.
 pub fn train(recordings: &[Recorded]) -> Result<Vec<u16>, ExperimentError> {
     let mut sum = Trainer::default();
     for recording in recordings {

@@ -1,5 +1,5 @@
-//! What is asked of objects that others own is done, and done once. The game counts what is done to an
-//! object, so that doing it twice shows.
+//! Actions on objects that other peers own are done, and done once. The game counts what is done to an object, so that
+//! doing it twice shows.
 
 use foveate_lab::net::Latency;
 use foveate_lab::peers::{NetSpec, PeerNet};
@@ -27,7 +27,7 @@ struct Bell {
     rings: u16,
 }
 
-/// Nobody moves; whoever is asked to rings a bell.
+/// No player moves; a bell that is acted on rings.
 struct Belfry(Arc<Schema>);
 
 impl Game for Belfry {
@@ -74,18 +74,18 @@ fn run(net: &mut PeerNet<Belfry>, seconds: u64) {
 /// The owner of a bell, and how often it has rung.
 fn bell(net: &PeerNet<Belfry>, id: ObjectId) -> (usize, u16) {
     let mut owners = net.present().filter(|(_, node)| node.peer.owned().any(|it| it.0 == id));
-    let (at, node) = owners.next().expect("somebody owns it");
+    let (at, node) = owners.next().expect("a peer owns it");
     assert!(owners.next().is_none(), "{id:?} has two owners");
     (at, node.peer.world().get::<Bell>(id).expect("the owner has it").rings)
 }
 
 #[test]
-fn what_is_asked_of_somebody_elses_object_is_done_once() {
+fn an_action_on_another_peers_object_is_done_once() {
     let schema = Schema::new(vec![Ringer::spec(), Bell::spec()]).expect("a schema");
     let spec = NetSpec {
         round: ROUND,
-        // What is lost on its way there or back arrives later than a peer waits before it asks again, which
-        // is half a second: of 20 asks some are sent twice.
+        // A round trip takes longer than the half second after which a peer repeats an action: of 20 actions some are
+        // sent twice.
         latency: Latency::Uniform(Micros(120_000), Micros(160_000)),
         loss: 0.2,
         relayed: 0.0,
@@ -98,7 +98,7 @@ fn what_is_asked_of_somebody_elses_object_is_done_once() {
         run(&mut net, 5);
     }
     let bells = (0..BELLS).map(|nth| ObjectId::new(BELL, 0, nth));
-    // What a peer knows nothing of it cannot ask anything of.
+    // A peer can only act on an object that it knows.
     let ghosts = &net.nodes[1].as_ref().expect("present").peer.simulation.ghosts;
     let theirs = bells.filter(|id| ghosts.lanes(*id).is_some() && bell(&net, *id).0 != 1);
     let others: Vec<ObjectId> = theirs.collect();

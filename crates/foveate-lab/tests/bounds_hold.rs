@@ -1,9 +1,8 @@
-//! With links that lose nothing and budget to spare every pair is within its bounds in every round,
-//! whatever the engine leaves unlooked at.
+//! With lossless links and ample budget, every pair is within its bounds in every round, whatever the engine skips.
 
 mod common;
 
-use common::{Opinion, World};
+use common::{AuditSummary, World};
 use foveate_lab::avatar::AvatarSpec;
 use foveate_lab::movement::{AvatarPose, Crowd, Movement, Recorded, Waypoint, WaypointSpec};
 use foveate_lab::trace::Trace;
@@ -24,14 +23,14 @@ fn avatar(movement: &impl Movement, precision: f32) -> AvatarSpec {
     }
 }
 
-/// Every policy that has a preset, and VFC with a bound on missed changes.
+/// All presets, and VFC with a bound on missed changes.
 fn views(side: f32) -> Vec<(&'static str, View)> {
     let (near, middle) = (0.2 * side, 0.4 * side);
     let mut counted = presets::vfc(near, middle);
     for (zone, missed) in counted.kappa.iter_mut().zip([1, 2, 5]) {
         zone[0].missed = Some(missed);
     }
-    // Far off there is time, so that replicas rest; but ahead only few changes may be missed.
+    // Far away θ is long, so replicas are rarely checked; but ahead only few changes may be missed.
     let mut slow = presets::normal(near, middle);
     slow.kappa[2].iter_mut().for_each(|bound| bound.age_ms = Some(500));
     slow.kappa.iter_mut().for_each(|zone| zone[0].missed = Some(2));
@@ -48,12 +47,12 @@ fn views(side: f32) -> Vec<(&'static str, View)> {
     ]
 }
 
-/// Judges a movement under every view.
+/// Checks the bounds of a movement under every view.
 fn judge<M: Movement>(make: impl Fn() -> M, how: (AvatarSpec, Micros), rounds: u32) {
     judge_under(views(make().side()), make, how, rounds);
 }
 
-/// Judges a movement under some views.
+/// Checks the bounds of a movement under some views.
 fn judge_under<M: Movement>(
     views: Vec<(&'static str, View)>,
     make: impl Fn() -> M,
@@ -63,17 +62,17 @@ fn judge_under<M: Movement>(
     let mut broken = Vec::new();
     for (name, view) in views {
         let world = World::new(make(), view.build().unwrap(), spec, round);
-        let opinion: Opinion = world.judge(rounds);
-        assert!(opinion.audited.samples > 10_000, "{name}: {opinion:?}");
-        assert_eq!(opinion.scheduled, 1.0, "{name}: the engine's own count");
-        if opinion.audited.broken > 0 {
-            broken.push(format!("{name}: {opinion:#?}"));
+        let summary: AuditSummary = world.judge(rounds);
+        assert!(summary.audited.samples > 10_000, "{name}: {summary:?}");
+        assert_eq!(summary.scheduled, 1.0, "{name}: the engine's own count");
+        if summary.audited.broken > 0 {
+            broken.push(format!("{name}: {summary:#?}"));
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// An engine that keeps looser bounds than it should finds nothing wrong with itself. The auditor does.
+/// An engine that keeps looser bounds than it should counts no violations. The auditor does.
 #[test]
 fn the_auditor_finds_what_the_scheduler_does_not_count() {
     let make = || Crowd::new(16, 20.0, 5);
@@ -85,9 +84,9 @@ fn the_auditor_finds_what_the_scheduler_does_not_count() {
     narrow.fields[0] = 60.0;
     for (name, kept) in [("late", late), ("narrow", narrow)] {
         let world = World::new(make(), kept.build().unwrap(), avatar(&make(), 1.0 / 64.0), ROUND);
-        let opinion = world.judged_by(stated.build().unwrap()).judge(400);
-        assert_eq!(opinion.scheduled, 1.0, "{name}");
-        let Opinion { audited, .. } = opinion;
+        let summary = world.judged_by(stated.build().unwrap()).judge(400);
+        assert_eq!(summary.scheduled, 1.0, "{name}");
+        let AuditSummary { audited, .. } = summary;
         assert!(audited.broken > 10 && audited.kept() < 1.0, "{name}: {audited:?}");
     }
 }
@@ -141,10 +140,10 @@ fn bounds_hold_for_recorded_players() {
     judge(make, (spec, ROUND), 1_200);
 }
 
-/// Who walks at full speed and turns on the spot parts from its replica as fast as anybody can. Where θ leaves time, ν
-/// and the edges of the zones decide when to look again.
+/// A walker that turns back at full speed separates from its replica as fast as possible. Where θ allows long
+/// intervals, ν and the edges of the zones decide when a pair is checked again.
 #[test]
-fn bounds_hold_for_walkers_who_turn_back_at_full_speed() {
+fn bounds_hold_for_walkers_that_turn_back_at_full_speed() {
     let make = || Shuttles::new(32, 11);
     let (near, middle) = (0.1 * Shuttles::SIDE, 0.25 * Shuttles::SIDE);
     let patient = |shares: [f32; 3], absolute: bool| {
@@ -166,7 +165,7 @@ fn bounds_hold_for_walkers_who_turn_back_at_full_speed() {
     judge_under(views, make, (avatar(&make(), 1.0 / 64.0), ROUND), 2_000);
 }
 
-/// Walkers who walk at full speed, straight, and turn back or aside at any moment.
+/// Walkers at full speed, straight, that turn back or aside at any moment.
 struct Shuttles {
     rng: fastrand::Rng,
     walkers: Vec<(AvatarPose, f32)>,
@@ -226,8 +225,8 @@ impl Movement for Shuttles {
     }
 }
 
-/// As in the arena: along corridors, with inertia, stopping dead at walls, looking about while
-/// waiting, and now and then a respawn elsewhere.
+/// Movement as in the arena: along corridors, with inertia, stopping at walls, looking around while waiting, with
+/// occasional respawns elsewhere.
 struct Corridors {
     rng: fastrand::Rng,
     walkers: Vec<Walker>,
@@ -270,7 +269,7 @@ impl Movement for Corridors {
                 walker.left = rng.u32(1..60);
                 walker.heading = rng.f32() * std::f32::consts::TAU;
                 walker.gaze = rng.f32() * std::f32::consts::TAU;
-                // A third waits; one in twenty comes back elsewhere.
+                // A third waits; one in twenty respawns elsewhere.
                 let wish = rng.f32();
                 walker.speed = if wish < 0.3 { 0.0 } else { walker.speed };
                 if wish > 0.95 {
@@ -287,7 +286,7 @@ impl Movement for Corridors {
             let way = [walker.heading.cos() * step, walker.heading.sin() * step];
             for (axis, way) in way.into_iter().enumerate() {
                 let to = walker.pose.pos[axis] + way;
-                // Walls every 16 units that a walker does not pass but slides along.
+                // Walls every 16 units, along which a walker slides.
                 let blocked = (to / 16.0).floor() != (walker.pose.pos[axis] / 16.0).floor()
                     && walker.left % 5 != 0;
                 if (0.0..Corridors::SIDE).contains(&to) && !blocked {

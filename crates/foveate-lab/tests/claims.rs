@@ -1,4 +1,5 @@
-//! One peer, and what others say to it: claims, doubts, calls, digests. The others are only voices.
+//! One peer and the messages that others send it: claims, doubts, calls, digests. The others are only simulated by
+//! their messages.
 
 use foveate_lab::peers::{BASE, Keys, Meadow, MeadowSpec};
 use foveate_node::game::PlayerId;
@@ -26,7 +27,7 @@ fn base(serial: u32) -> ObjectId {
     ObjectId::new(BASE, 0, serial)
 }
 
-/// A peer that founded a world, and two neighbours far away from all that it owns and from each other.
+/// A peer that founded a world, and two neighbours far from its objects and from each other.
 struct Scene {
     peer: Peer<Meadow>,
     now: Micros,
@@ -37,7 +38,7 @@ const ANN: Link = Link(1);
 const BOB: Link = Link(2);
 const BOTH: [Link; 2] = [ANN, BOB];
 
-/// Keys by rising player, so that of equal epochs the peer's own claim prevails.
+/// Keys in the order of their players, so that at equal epochs the peer's own claim wins.
 fn keys(which: u64) -> Keys {
     let mut all: Vec<Keys> = (1..=8).filter_map(Keys::new).collect();
     all.sort_by_key(|keys| keys.key().player());
@@ -52,7 +53,7 @@ fn digest(of: u64, now: Micros) -> Sealed {
     let digest = Digest {
         key: key(of),
         number: Digest::number_at(now),
-        // So far apart that nobody introduces them to each other.
+        // So far apart that no peer introduces them to each other.
         at: [5_000 + 1_000 * of as i32, 0, 0],
         contact: vec![of as u8],
         owned: vec![],
@@ -93,7 +94,7 @@ impl Scene {
         self.hear(link, &PeerMessage::Hello { versions, schema, digest, clock: 0, inside: true });
     }
 
-    /// A neighbour vanishes and is in the world again before that is noticed.
+    /// A neighbour disconnects and is back before that is noticed.
     fn reconnect(&mut self, link: Link) {
         self.connect(link);
         self.said.0.clear();
@@ -103,14 +104,14 @@ impl Scene {
         self.peer.message(from, &write_message(message), self.now, &mut self.said);
     }
 
-    /// Time passes, and both neighbours are still there.
+    /// Runs for some seconds, with both neighbours sending.
     fn wait(&mut self, seconds: u64) {
         self.now = self.now + Micros(seconds * 1_000_000);
         BOTH.into_iter()
             .for_each(|link| self.hear(link, &PeerMessage::Changes(Changes::default())));
     }
 
-    /// So many rounds, in which both neighbours are there.
+    /// Runs `count` rounds, with both neighbours sending.
     fn rounds(&mut self, count: u32) {
         for _ in 0..count {
             self.now = self.now + ROUND;
@@ -123,14 +124,14 @@ impl Scene {
         std::iter::from_fn(|| self.peer.poll()).collect()
     }
 
-    /// How often the peer asked for a link with somebody since the last look.
+    /// How often the peer has asked for a link with `whom` since the last call.
     fn calls(&mut self, whom: Key) -> usize {
         let is_call =
             |event: &PeerEvent<u8>| matches!(event, PeerEvent::Connect(key, _) if *key == whom);
         self.events().iter().filter(|event| is_call(event)).count()
     }
 
-    /// What was said to a neighbour since the last look.
+    /// Messages sent to a neighbour since the last call.
     fn said_to(&mut self, whom: Link) -> Vec<PeerMessage> {
         let said = std::mem::take(&mut self.said.0);
         let to = said.into_iter().filter(|(link, _)| *link == whom);
@@ -142,7 +143,7 @@ impl Scene {
     }
 }
 
-/// Ann has objects, gives them to Bob, claims them again, and Bob says that they are his.
+/// Ann has objects, gives them to Bob, and claims them again; Bob claims them too.
 fn given_and_claimed_again(bob_took_them: bool) -> Vec<PeerEvent<u8>> {
     let mut scene = Scene::new();
     let objects = || (100..106).map(base);
@@ -164,19 +165,19 @@ fn given_and_claimed_again(bob_took_them: bool) -> Vec<PeerEvent<u8>> {
 }
 
 #[test]
-fn whoever_has_back_what_was_not_taken_is_no_usurper() {
+fn taking_back_an_object_that_was_not_accepted_is_no_usurping() {
     let verdict = PeerEvent::Verdict(key(ANN.0).player(), Fault::Usurped);
     assert!(!given_and_claimed_again(false).contains(&verdict), "it may have come back");
     assert!(given_and_claimed_again(true).contains(&verdict), "it was Bob's");
 }
 
 #[test]
-fn news_of_somebody_who_could_not_be_reached_is_worth_another_call() {
+fn news_of_an_unreachable_peer_leads_to_another_call() {
     let (mut scene, carl) = (Scene::new(), key(3));
     let claimed = PeerMessage::Claimed(base(0).into(), 5, carl.player().0);
     let told = PeerMessage::Members(vec![digest(3, scene.now)]);
     [&told, &claimed].into_iter().for_each(|message| scene.hear(ANN, message));
-    assert_eq!(scene.calls(carl), 1, "who claims what is ours is called");
+    assert_eq!(scene.calls(carl), 1, "a peer that claims our object is called");
     scene.peer.unreachable(carl, scene.now);
     scene.wait(1);
     [&told, &claimed].into_iter().for_each(|message| scene.hear(ANN, message));
@@ -204,11 +205,11 @@ fn a_lower_claim_is_answered_to_its_maker_alone() {
     scene.wait(2);
     scene.said.0.clear();
     scene.hear(BOB, &PeerMessage::Claimed(base(0).into(), 0, key(ANN.0).player().0));
-    assert!(says_so(&scene.said_to(BOB)), "whoever asks is answered");
+    assert!(says_so(&scene.said_to(BOB)), "a question is answered");
 }
 
 #[test]
-fn gossip_waits_for_digests_that_somebody_asked_for_and_not_for_ever() {
+fn digests_sent_on_request_are_gossiped_again_only_after_a_while() {
     let strangers = || 3..8;
     let passed_on = |said: &[PeerMessage]| {
         let digests = said.iter().filter_map(|message| match message {
@@ -247,7 +248,7 @@ fn only_its_creator_is_the_first_owner_of_an_object_and_none_is_from_the_future(
         assert_eq!(scene.peer.claim_on(id).map(|claim| claim.owner), Some(ann), "hers, or given");
     }
     assert_eq!(forged(&scene), 0);
-    // A second has passed: by no clock has anybody created more than a few hundred objects.
+    // A second has passed: no clock allows more than a few hundred objects by one creator.
     for (id, epoch) in [(by(bob, 11), 0), (by(ann, 5_000), 0), (by(bob, 5_000), 4)] {
         scene.hear(ANN, &gained(id, epoch));
         assert_eq!(scene.peer.claim_on(id), None, "{id:?}");
@@ -264,12 +265,12 @@ fn only_its_creator_is_the_first_owner_of_an_object_and_none_is_from_the_future(
     assert!(scene.events().contains(&PeerEvent::Verdict(ann, Fault::Forged)));
 }
 
-/// Objects that Bob has, and Ann has a link with him: more of them than a peer is forgiven claims.
+/// Objects that Bob owns; Ann has a link with him. There are more of them than the claims that a peer is forgiven.
 fn bobs_objects() -> impl Iterator<Item = ObjectId> {
     (100..106).map(base)
 }
 
-/// Ann and Bob have been neighbours for long, of this peer and of each other.
+/// Ann and Bob have long been neighbours of this peer and of each other.
 fn with_bobs_objects() -> Scene {
     let mut scene = Scene::new();
     bobs_objects().for_each(|id| scene.hear(BOB, &gained(id, 1)));
@@ -285,29 +286,29 @@ fn usurped(scene: &mut Scene, by: Link) -> bool {
 }
 
 #[test]
-fn of_two_that_take_over_at_once_neither_is_a_usurper_and_one_that_claims_later_is() {
+fn simultaneous_takeovers_are_no_usurping_and_a_later_claim_is() {
     for (seconds, convicted) in [(0, false), (5, true)] {
         let mut scene = with_bobs_objects();
-        // Carl had the objects before, and is gone: Bob says that he took them over.
+        // Carl had the objects before and is gone: Bob announces his takeover.
         let carls = || (200..206).map(base);
         carls().for_each(|id| scene.hear(ANN, &gained(id, 1)));
         carls().for_each(|id| scene.hear(ANN, &gave(id, 1, key(3))));
         carls().for_each(|id| scene.hear(BOB, &gained(id, 2)));
         scene.wait(seconds);
         carls().for_each(|id| scene.hear(ANN, &gained(id, 3)));
-        // Bob's epoch rises for whatever reason.
+        // Bob's epoch rises for any reason.
         carls().for_each(|id| scene.hear(BOB, &gained(id, 4)));
         assert_eq!(usurped(&mut scene, ANN), convicted, "{seconds} s after Bob took over");
     }
 }
 
 #[test]
-fn one_that_took_over_from_a_peer_that_began_anew_is_no_usurper() {
+fn taking_over_from_a_peer_that_restarted_is_no_usurping() {
     for (begins_anew, convicted) in [(true, false), (false, true)] {
         let mut scene = with_bobs_objects();
         bobs_objects().for_each(|id| scene.hear(ANN, &gained(id, 2)));
         if begins_anew {
-            // Bob was gone for less than a neighbour's silence lasts, and is back by another link.
+            // Bob was gone for less than the silence that ends a neighbour, and is back by another link.
             scene.reconnect(BOB);
         }
         bobs_objects().for_each(|id| scene.hear(BOB, &gained(id, 3)));
@@ -316,20 +317,20 @@ fn one_that_took_over_from_a_peer_that_began_anew_is_no_usurper() {
 }
 
 #[test]
-fn a_claim_that_is_made_once_is_asked_about_and_followed_when_the_owner_has_begun_anew() {
+fn a_single_claim_is_asked_about_and_accepted_when_the_owner_restarted() {
     let mut scene = with_bobs_objects();
     let id = base(100);
     scene.hear(ANN, &gained(id, 2));
     scene.reconnect(BOB);
     scene.rounds(60);
     let asked = PeerMessage::Claimed(id.into(), 2, key(ANN.0).player().0);
-    assert!(scene.said_to(BOB).contains(&asked), "Bob has to say whose it is");
+    assert!(scene.said_to(BOB).contains(&asked), "Bob is asked who the owner is");
     scene.hear(BOB, &gave(id, 2, key(ANN.0)));
     assert_eq!(scene.peer.claim_on(id).map(|claim| claim.owner), Some(key(ANN.0).player()));
 }
 
 #[test]
-fn what_a_doubted_claimant_removed_is_removed_once_the_owner_says_that_the_claim_is_right() {
+fn an_object_removed_by_a_doubted_claimant_goes_once_the_owner_confirms_the_claim() {
     let mut removed = Changes::default();
     removed.remove(base(100));
     for (answer, there) in [(gave(base(100), 2, key(ANN.0)), false), (gained(base(100), 1), true)] {
@@ -345,7 +346,7 @@ fn what_a_doubted_claimant_removed_is_removed_once_the_owner_says_that_the_claim
 }
 
 #[test]
-fn what_a_peer_did_not_take_it_does_not_have_whatever_others_heard() {
+fn a_peer_does_not_have_an_object_that_it_did_not_accept() {
     let mut scene = with_bobs_objects();
     scene.hear(BOB, &gave(base(100), 2, keys(0).key()));
     let owner = scene.peer.claim_on(base(100)).map(|claim| claim.owner);

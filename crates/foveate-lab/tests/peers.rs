@@ -1,4 +1,4 @@
-//! Peers that own what they care for: handing over, crashes, partitions, leaving.
+//! Peers that own the objects that matter to them: transfers, crashes, partitions, leaving.
 
 use foveate_lab::experiments::ownership::Size;
 use foveate_lab::experiments::peers::liars::{self, Lie};
@@ -58,7 +58,7 @@ fn play_in(world: MeadowSpec, players: usize, loss: f64, seed: u64) -> Play<Wayp
 }
 
 #[test]
-fn everybody_comes_in_and_objects_go_to_those_who_are_near() {
+fn all_peers_join_and_objects_go_to_near_peers() {
     let mut play = play(8, 0.02, 1);
     assert!(play.net.present().all(|(_, node)| node.inside.is_some()));
     play.run(seconds(10));
@@ -72,7 +72,7 @@ fn everybody_comes_in_and_objects_go_to_those_who_are_near() {
 }
 
 #[test]
-fn where_somebody_was_is_known_from_digests_whatever_their_clocks_said() {
+fn last_known_places_come_from_digests_whatever_the_clocks() {
     let world = MeadowSpec { side: 2_000.0, bases: 0, ..WORLD };
     let mut play = play_in(world, 50, 0.02, 8);
     play.run(seconds(15));
@@ -88,7 +88,7 @@ fn where_somebody_was_is_known_from_digests_whatever_their_clocks_said() {
 }
 
 #[test]
-fn those_who_come_into_view_meet_through_others_who_see_both() {
+fn peers_that_come_into_view_meet_through_others_that_see_both() {
     let world = MeadowSpec { side: 700.0, bases: 0, view: 120.0, interaction: 40.0, ..WORLD };
     let mut play = play_in(world, 60, 0.02, 9);
     let (mut near, mut seen) = (0u32, 0u32);
@@ -121,7 +121,7 @@ fn what_a_crashed_peer_owned_has_one_owner_soon_after() {
 }
 
 #[test]
-fn the_crashed_are_forgotten_by_all() {
+fn crashed_peers_are_forgotten_by_all() {
     for seed in [1, 25] {
         let mut play = play(12, 0.02, seed);
         play.run(seconds(5) + Micros(seed * 150_000));
@@ -131,7 +131,7 @@ fn the_crashed_are_forgotten_by_all() {
         play.run(seconds(50));
         for (at, node) in play.net.present() {
             let known = node.peer.members().iter().count();
-            assert_eq!(known, 8, "seed {seed}: whom {at} knows of");
+            assert_eq!(known, 8, "seed {seed}: peers that {at} knows");
         }
         let census = Census::take(&play.net);
         assert!(census.is_clean() && census.owners.len() == 24, "seed {seed}: {census:?}");
@@ -139,9 +139,9 @@ fn the_crashed_are_forgotten_by_all() {
 }
 
 #[test]
-fn nothing_goes_to_somebody_who_is_only_heard_of() {
+fn nothing_is_sent_to_a_peer_that_is_only_known_from_gossip() {
     let mut play = play(4, 0.0, 7);
-    // The last words of one who died: that everything was theirs, by claims that prevail.
+    // The last digest of a peer that is gone: it claims every object, with claims that win.
     let ghost = Keys::new(77).unwrap();
     let owned = (0..24).map(|serial| (ObjectId::new(BASE, 0, serial).into(), 50)).collect();
     let number = Digest::number_at(ROUND * play.net.tick_at(play.net.now()).0);
@@ -165,7 +165,7 @@ fn nothing_goes_to_somebody_who_is_only_heard_of() {
 }
 
 #[test]
-fn whoever_stalled_takes_nothing_from_those_who_went_on() {
+fn a_peer_that_stalled_takes_nothing_from_the_others() {
     let mut play = play(8, 0.01, 4);
     play.run(seconds(10));
     let peer = |play: &Play<Waypoint>, at: usize| -> (usize, u64) {
@@ -201,7 +201,7 @@ fn when_all_stall_at_once_nothing_is_lost() {
 }
 
 #[test]
-fn a_leaver_hands_everything_over_at_once() {
+fn a_leaving_peer_hands_over_all_objects_at_once() {
     let mut play = play(6, 0.0, 3);
     play.run(seconds(5));
     play.net.leave(0);
@@ -224,19 +224,19 @@ fn after_a_partition_every_object_has_one_owner_again() {
         assert!(apart.doubled > 12, "each side goes on with its own: {apart:?}");
         (0..6).for_each(|at| play.net.partition(at, 0));
         play.run(seconds(5));
-        // What some remember is out of date by now. That must not make others look like liars.
+        // What some peers remember is out of date by now. That must not make others look like cheats.
         for _ in 0..30 {
             play.run(seconds(1));
             let healed = Census::take(&play.net);
             assert!(healed.is_clean() && healed.owners.len() == 24, "seed {seed}: {healed:?}");
         }
         let verdicts = play.net.present().flat_map(|(_, node)| &node.verdicts);
-        assert_eq!(verdicts.count(), 0, "seed {seed}: nobody lied");
+        assert_eq!(verdicts.count(), 0, "seed {seed}: no peer cheated");
     }
 }
 
 #[test]
-fn those_who_drop_a_liar_early_are_not_taken_for_liars_by_those_who_drop_it_late() {
+fn peers_that_ban_a_cheat_early_are_not_banned_by_those_that_ban_it_late() {
     for seed in [4, 9] {
         let size = Size { players: 16, objects: 36 };
         let harm = liars::harm(size, Lie::Leaps, seconds(15), seed).unwrap();
@@ -245,7 +245,7 @@ fn those_who_drop_a_liar_early_are_not_taken_for_liars_by_those_who_drop_it_late
 }
 
 #[test]
-fn one_who_claims_everything_is_named_by_all_and_nobody_else_is() {
+fn a_peer_that_claims_everything_is_named_by_all_and_no_other_is() {
     let size = Size { players: 10, objects: 24 };
     let harm = liars::harm(size, Lie::Claims, seconds(6), 1).unwrap();
     assert_eq!((harm.named, harm.wronged), (harm.met, 0), "{harm:?}");
@@ -253,11 +253,11 @@ fn one_who_claims_everything_is_named_by_all_and_nobody_else_is() {
 }
 
 #[test]
-fn whoever_finds_the_contact_full_comes_in_by_another() {
-    // They see few of each other: who has which links is the question here.
+fn a_peer_that_finds_the_contact_full_joins_by_another() {
+    // Peers see few of each other: only the links matter here.
     let world = MeadowSpec { side: 4_000.0, bases: 0, view: 60.0, interaction: 20.0, ..WORLD };
     let mut play = play_in(world, 1, 0.0, 6);
-    // More than one peer has links for, all at once and all by way of the same one.
+    // More newcomers than a peer has links for, all at once and through the same peer.
     let newcomers = MAX_LINKS + 12;
     (0..newcomers).for_each(|_| _ = play.enter(Some(0), None));
     play.run(seconds(1));

@@ -1,4 +1,4 @@
-//! Sessions in virtual time: violations have causes, seeds give bytes.
+//! Sessions in virtual time: every violation has a cause, and a seed gives the same bytes.
 
 use foveate_lab::audit::{Broken, Findings};
 use foveate_lab::avatar::AvatarSpec;
@@ -16,7 +16,7 @@ const BAD: LinkSpec = LinkSpec {
     ..LinkSpec::PERFECT
 };
 
-/// What was found in so many rounds, and the digest of all packets.
+/// The findings of a number of rounds, and the digest of all packets.
 fn run(link: LinkSpec, budget: Option<Bytes>, (seed, rounds): (u64, u32)) -> (Findings, u64) {
     let movement = Crowd::new(16, 20.0, seed);
     let side = movement.side();
@@ -48,12 +48,16 @@ fn run(link: LinkSpec, budget: Option<Bytes>, (seed, rounds): (u64, u32)) -> (Fi
 }
 
 #[test]
-fn a_perfect_link_shows_the_observer_what_the_sender_believes() {
+fn with_a_perfect_link_observed_and_audited_bounds_agree() {
     let (found, _) = run(LinkSpec::PERFECT, None, (1, 600));
     assert_eq!((found.kept, found.causes.total()), (found.samples, 0));
     assert_eq!(found.counters.bounds_scheduled(), 1.0);
     assert_eq!((found.bounds_audited(), found.sender.samples), (1.0, found.samples));
-    assert_eq!(found.relayed, 600 * 16 * 15, "no recording: everybody to everybody in each round");
+    assert_eq!(
+        found.relayed,
+        600 * 16 * 15,
+        "no recording: each player to all others in each round"
+    );
     assert_eq!(found.longest_wait, found.longest_sender_wait);
     let binned: u64 = found.by_distance.iter().map(|bin| bin.error.count()).sum();
     assert!(binned > 0 && binned <= found.samples);
@@ -79,8 +83,8 @@ fn every_observed_violation_has_a_cause() {
 }
 
 #[test]
-fn a_budget_of_a_few_bytes_still_reaches_everybody() {
-    // Less than a record a round, and far less than a first state.
+fn with_a_budget_of_a_few_bytes_all_objects_still_become_known() {
+    // Less than a record per round, and far less than a first state.
     let (found, _) = run(LinkSpec::PERFECT, Some(Bytes(6)), (1, 2_400));
     assert!(found.longest_first_wait < Micros::from_secs(30.0), "{:?}", found.longest_first_wait);
     let unknown = found.violations.iter().map(|bounds| bounds[Broken::Unknown as usize].budget);
@@ -100,7 +104,7 @@ fn the_same_seed_gives_the_same_bytes() {
     }
 }
 
-/// Error is told apart by zone and by field: what is behind may be wrong by more than what is ahead.
+/// Errors are separated by zone and field of view: objects behind may be further off than those ahead.
 #[test]
 fn errors_are_counted_by_zone_and_field() {
     let (found, _) = run(LinkSpec::PERFECT, None, (1, 1_200));

@@ -1,4 +1,4 @@
-//! Objects that peers create while the game runs: ids of different creators never collide.
+//! Objects that peers create during the game: ids of different creators never collide.
 
 use foveate_lab::net::Latency;
 use foveate_lab::peers::{NetSpec, PeerNet, PlacedPeer};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const ROUND: Micros = Micros(50_000);
 const APPLE: KindId = KindId(2);
 const TREES: usize = 10;
-/// Rounds between two apples of a tree.
+/// Rounds in which an apple grows on a tree.
 const RIPENS: u32 = 25;
 
 #[derive(Replicate, Clone, PartialEq, Debug)]
@@ -35,7 +35,7 @@ struct Apple {
     pos: [f32; 2],
 }
 
-/// Players who stand still, each among trees of their own, which make apples.
+/// Players that stand still, each among its own trees, on which apples grow.
 struct Grove(Arc<Schema>);
 
 impl Game for Grove {
@@ -79,7 +79,7 @@ impl Game for Grove {
 }
 
 #[test]
-fn five_peers_whose_trees_make_apples_never_mint_one_id_twice() {
+fn ids_created_by_five_peers_never_collide() {
     let schema = Schema::new(vec![Walker::spec(), Tree::spec(), Apple::spec()]).unwrap();
     let spec = NetSpec {
         round: ROUND,

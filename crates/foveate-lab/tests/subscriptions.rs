@@ -1,5 +1,5 @@
-//! What peers ask of each other: views, eyes and gazes that change while they play, and whose interest counts
-//! for more.
+//! What peers request of each other: views, eyes and facings that change during the game, and trust in the choice of
+//! owners.
 
 use foveate_lab::movement::{AvatarPose, Movement, Waypoint, WaypointSpec};
 use foveate_lab::net::Latency;
@@ -27,7 +27,7 @@ const NET: NetSpec = NetSpec {
     seed: 1,
 };
 
-/// Where each is in a round.
+/// Each avatar's pose in a round.
 struct Script {
     pose: fn(usize, u32) -> AvatarPose,
     round: u32,
@@ -60,7 +60,7 @@ impl Movement for Script {
     }
 }
 
-/// Never where it was expected to be.
+/// A pose that prediction never expects.
 fn restless(x: f32, yaw: f32, round: u32) -> AvatarPose {
     let y = 300.0 + 2.0 * (0.9 * round as f32).sin();
     AvatarPose { pos: [x, y, 0.0], yaw: yaw.to_radians(), ..AvatarPose::default() }
@@ -85,7 +85,7 @@ fn peer<M>(play: &mut Play<M>, at: usize) -> &mut Peer<foveate_lab::peers::Meado
     &mut play.net.nodes[at].as_mut().unwrap().peer
 }
 
-/// How many states of one's ship reach another in so many rounds.
+/// How many states of a ship arrive at another peer in `count` rounds.
 fn heard(play: &mut Play<Script>, (by, of): (usize, usize), count: u32) -> usize {
     let ship = ObjectId::new(SHIP, peer(play, of).player().0, 0);
     let (mut states, mut last) = (0, None);
@@ -99,9 +99,9 @@ fn heard(play: &mut Play<Script>, (by, of): (usize, usize), count: u32) -> usize
 }
 
 #[test]
-fn a_turn_too_small_to_be_told_as_state_still_sharpens_what_is_ahead_now() {
-    // At 58° off its gaze the other is beside; a turn of 12° takes it into the field ahead, and stays
-    // below the 15° from which on a facing is told.
+fn a_turn_too_small_for_a_state_update_still_improves_what_is_ahead() {
+    // At 58° off its facing the other ship is to the side. A turn of 12° brings it into the field ahead, and is below
+    // the 15° from which a facing is sent.
     let mut play = play(2, |at, round| match at {
         0 => restless(400.0, 0.0, round),
         _ => still(200.0, if round < 250 { 58.0 } else { 46.0 }),
@@ -116,7 +116,7 @@ fn a_turn_too_small_to_be_told_as_state_still_sharpens_what_is_ahead_now() {
 }
 
 #[test]
-fn whoever_turns_away_a_little_is_told_less() {
+fn a_small_turn_away_reduces_what_is_sent() {
     let mut play = play(2, |at, round| match at {
         0 => restless(400.0, 0.0, round),
         _ => still(200.0, if round < 250 { 64.0 } else { 76.0 }),
@@ -130,7 +130,7 @@ fn whoever_turns_away_a_little_is_told_less() {
 }
 
 #[test]
-fn zoom_is_told_at_once_and_brings_what_was_out_of_view() {
+fn a_zoom_is_announced_at_once_and_adds_objects_beyond_the_view() {
     let mut play = play(2, |at, round| match at {
         0 => restless(500.0, 0.0, round),
         _ => still(100.0, 0.0),
@@ -149,7 +149,7 @@ fn zoom_is_told_at_once_and_brings_what_was_out_of_view() {
 }
 
 #[test]
-fn a_spectator_is_told_what_its_eyes_see() {
+fn a_spectator_gets_states_near_its_eyes() {
     let mut play = play(3, |at, round| match at {
         0 => still(470.0, 0.0),
         1 => restless(500.0, 180.0, round),
@@ -169,7 +169,7 @@ fn a_spectator_is_told_what_its_eyes_see() {
     assert!(after <= 4, "{after}");
 }
 
-/// Six who wander, and a seventh in a corner of the world, who came first.
+/// Six moving peers, and a seventh in a corner of the world, which joined first.
 fn wanderers(seed: u64) -> (Play<Waypoint>, Key) {
     let walk = WaypointSpec {
         count: 7,
@@ -197,7 +197,7 @@ fn owned_by_the_first(play: &Play<Waypoint>) -> usize {
 }
 
 #[test]
-fn objects_go_to_the_one_whom_all_trust_wherever_it_is() {
+fn objects_go_to_the_peer_that_all_trust_wherever_it_is() {
     let (mut play, key) = wanderers(1);
     rounds(&mut play, 200);
     let usual = owned_by_the_first(&play);
@@ -207,7 +207,7 @@ fn objects_go_to_the_one_whom_all_trust_wherever_it_is() {
     let trusted = owned_by_the_first(&play);
     assert!(trusted >= 20, "{trusted}");
     assert!(play.net.present().all(|(_, node)| node.verdicts.is_empty()));
-    // It crashes: the others have everything again.
+    // It crashes: the others take over all objects.
     drop(play.net.crash(0));
     rounds(&mut play, 100);
     let census = Census::take(&play.net);
@@ -215,7 +215,7 @@ fn objects_go_to_the_one_whom_all_trust_wherever_it_is() {
 }
 
 #[test]
-fn trust_is_in_the_whole_key_and_a_name_that_was_searched_for_is_worth_nothing() {
+fn trust_is_in_the_whole_key_and_not_in_a_matching_player_number() {
     let (mut play, key) = wanderers(2);
     let mut other = key;
     other.0[31] ^= 1;
@@ -227,7 +227,7 @@ fn trust_is_in_the_whole_key_and_a_name_that_was_searched_for_is_worth_nothing()
 }
 
 #[test]
-fn peers_that_trust_differently_still_find_one_owner_for_everything() {
+fn peers_with_different_trust_still_agree_on_one_owner_for_each_object() {
     let (mut play, key) = wanderers(3);
     (0..4).for_each(|at| peer(&mut play, at).trust(key, 1_000.0));
     for _ in 0..30 {

@@ -1,12 +1,12 @@
-//! A client: joins, is told, and predicts its own avatar.
+//! A client: joins a server, receives state, and predicts its own avatar.
 //!
-//! Without IO, like the server: messages and datagrams come in by calls and leave through an
-//! [`Outbox`]. Call [`Client::tick`] once a round with what the player does.
+//! Without IO, like the server: messages and datagrams are passed in, and leave through an
+//! [`Outbox`]. Call [`Client::tick`] once a round with the player's input.
 //!
-//! **Prediction.** The avatar moves at once: the client runs the game's rule on its own copy, input by
-//! input, and remembers what came of each. A frame tells which input the server's state takes into
-//! account. If that is what was foreseen, nothing happens; otherwise the copy is put right and the
-//! later inputs run again. How far that moved it is the *correction*.
+//! **Prediction.** The avatar moves at once: the client runs the game's rule on its own copy for
+//! each input, and remembers the result. Each frame from the server says which input its state
+//! includes. If that state equals the prediction, nothing happens; otherwise the copy is corrected
+//! and the later inputs run again. The distance that this moves the avatar is the *correction*.
 
 mod links;
 
@@ -28,60 +28,61 @@ use std::sync::Arc;
 
 /// Inputs that are remembered until the server has used them: two seconds at 20 Hz.
 pub const MAX_FORESEEN: usize = 40;
-/// Inputs that wait at the server above which one is left out, so that they are used sooner.
-const TOO_EARLY: u8 = 3;
-/// Rounds between two inputs left out: the effect must show first.
-const PATIENCE: u32 = 20;
-/// An avatar that rests elsewhere than was foreseen for so long is put right, although no state says so.
-const DOUBT: Micros = Micros(1_000_000);
-/// Frames after which the quickest of them counts, if it is a round or more behind what was known: the
-/// server stood still, or cannot keep up.
+/// If more inputs than this wait at the server, the client skips one, so that they are used sooner.
+const MAX_WAITING: u8 = 3;
+/// Rounds between two skipped inputs: the effect of the first must show before the second.
+const SKIP_PAUSE: u32 = 20;
+/// An avatar that rests away from its prediction for this long is corrected, although no new state
+/// says so.
+const MISPLACED_FOR: Micros = Micros(1_000_000);
+/// After this many frames the fastest of them sets the clock, if it is a round or more behind the
+/// known one: the server stood still, or cannot keep up.
 const CLOCK_FRAMES: u32 = 40;
-/// Changes and events that are kept for the game; beyond, the oldest are dropped.
+/// Changes and events kept for the game; beyond this, the oldest are dropped.
 const MAX_NEWS: usize = 4_096;
-/// Datagrams that are kept until the welcome arrives, which may have to be sent again: two seconds' worth at 20 Hz,
-/// and the several packets of a full state. Beyond, the newest are dropped.
+/// Datagrams kept until the welcome arrives, which may have to be sent again: two seconds' worth at
+/// 20 Hz, and the packets of a full state. Beyond this, the newest are dropped.
 pub const MAX_EARLY: usize = 64;
 
-/// How far a client has come.
+/// How far joining has got.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ClientPhase {
     /// No answer yet.
     Joining,
-    /// In.
+    /// The server accepted the client.
     Playing(JoinedPlayer),
-    /// Turned away: why, and in words.
+    /// The server rejected the client: the reason, and its text.
     Refused(Refusal, String),
 }
 
-/// Something that the game may care for.
+/// What [`Client::poll`] reports to the game.
 #[derive(Clone, PartialEq, Debug)]
 pub enum News<E> {
-    /// Something happened to a replica.
+    /// A replica changed.
     Change(Change),
-    /// Something is to be seen or heard.
+    /// An event of the game.
     Event(E),
-    /// What a player is called, as was asked by [`Client::who`]; empty if they are not here.
+    /// A player's name, as [`Client::who`] asked for it; empty if the player is not connected.
     Named(PlayerId, String),
 }
 
-/// An input, and what the rule made of the avatar with it.
-struct Foreseen<I> {
+/// An input, and the avatar's state after the rule ran with it.
+struct PredictedInput<I> {
     seq: u16,
     input: I,
     lanes: Vec<i32>,
 }
 
-/// What a client counts.
+/// Counters of a client; they only grow.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct ClientCounts {
-    /// States of the own avatar that were as foreseen.
+    /// States of the client's own avatar that equalled the prediction.
     pub foreseen: u64,
-    /// And those that were not.
+    /// States of the client's own avatar that differed from the prediction.
     pub corrected: u64,
     /// Datagrams that could not be read.
     pub malformed: u64,
-    /// Ticks left out to keep step with the server.
+    /// Ticks skipped to stay in step with the server.
     pub adjusted: u64,
 }
 
@@ -93,37 +94,38 @@ pub struct Client<G: Game> {
     link: Option<Link>,
     phase: ClientPhase,
     resume: Option<ResumeKey>,
-    /// Datagrams of this link that overtook its welcome, and when each came.
+    /// Datagrams that arrived on this link before its welcome, with their arrival times.
     early: Vec<(Micros, Vec<u8>)>,
     servers: links::Servers,
     round: Micros,
     pace: Pace,
-    /// What the player does in rounds that [`Client::wake`] plays.
+    /// The player's input in rounds that [`Client::wake`] plays.
     input: G::Input,
-    /// The replicas.
+    /// The objects that the server sends, as this client knows them.
     pub replicas: ReplicaSet,
-    /// The server's tick by our clock, in microseconds, as the quickest frames tell it.
+    /// The server's tick minus our clock, in microseconds, by the fastest frames.
     lead: Option<i64>,
-    /// The same of the newest frames alone, and how many they are.
+    /// The same by the newest frames alone, and their number.
     recent: (i64, u32),
     rtt: Option<Micros>,
-    /// When a frame came last,
+    /// When the last frame arrived.
     heard: Option<Micros>,
-    /// and whether that was long ago in the last round, for a host that is one of many.
+    /// Whether that was long ago in the last round; only hosts that are one of many are given up for it.
     unheard: bool,
     next_input: u16,
-    foreseen: VecDeque<Foreseen<G::Input>>,
-    /// The avatar as the rule left it after the newest input.
+    predicted: VecDeque<PredictedInput<G::Input>>,
+    /// The avatar's lanes after the rule ran with the newest input.
     own: Vec<i32>,
     /// How far the last correction moved the avatar, in world units.
     correction: Option<f32>,
-    /// Since when the avatar rests elsewhere than was foreseen.
-    doubted: Option<Micros>,
-    /// How many inputs waited at the server, and since when that is so.
+    /// Since when the avatar has rested away from its prediction.
+    misplaced_since: Option<Micros>,
+    /// How many inputs waited at the server, by the newest frame.
     waiting: u8,
+    /// The round in which an input was last skipped.
     adjusted_at: u32,
     ticks: u32,
-    /// The avatar before the input at hand.
+    /// The avatar's lanes before the current input.
     before: Vec<i32>,
     effects: Effects<G>,
     news: VecDeque<News<G::Event>>,
@@ -132,7 +134,7 @@ pub struct Client<G: Game> {
 }
 
 impl<G: Game> Client<G> {
-    /// A client who wants to join.
+    /// A client that will join under `name`, with a connect token.
     pub fn new(game: Arc<G>, name: &str, token: &[u8]) -> Client<G> {
         let schema = Arc::clone(game.schema());
         Client {
@@ -154,10 +156,10 @@ impl<G: Game> Client<G> {
             heard: None,
             unheard: true,
             next_input: 0,
-            foreseen: VecDeque::with_capacity(MAX_FORESEEN + 1),
+            predicted: VecDeque::with_capacity(MAX_FORESEEN + 1),
             own: Vec::new(),
             correction: None,
-            doubted: None,
+            misplaced_since: None,
             waiting: 0,
             adjusted_at: 0,
             ticks: 0,
@@ -169,7 +171,7 @@ impl<G: Game> Client<G> {
         }
     }
 
-    /// Another connect token, for the next link: a server takes each only once.
+    /// Sets the connect token for the next link: a server accepts each token only once.
     pub fn set_token(&mut self, token: &[u8]) {
         self.token = token.into();
     }
@@ -195,7 +197,8 @@ impl<G: Game> Client<G> {
         out.message(link, &write_message(&hello));
     }
 
-    /// The link ended. With a new one the session goes on, if that is soon.
+    /// The link ended. The session continues on a new link if that comes before the server's
+    /// timeout.
     pub fn closed(&mut self) {
         self.link = None;
         self.early.clear();
@@ -204,12 +207,11 @@ impl<G: Game> Client<G> {
         }
     }
 
-    /// How far it has come.
     pub fn phase(&self) -> &ClientPhase {
         &self.phase
     }
 
-    /// Who one is, once in.
+    /// The player and its avatar; `None` unless the server has accepted the client.
     pub fn joined(&self) -> Option<JoinedPlayer> {
         match self.phase {
             ClientPhase::Playing(joined) => Some(joined),
@@ -217,7 +219,6 @@ impl<G: Game> Client<G> {
         }
     }
 
-    /// A message arrived.
     pub fn message(&mut self, bytes: &[u8]) {
         match read_message::<ServerMessage>(bytes) {
             Some(ServerMessage::Welcome {
@@ -227,10 +228,10 @@ impl<G: Game> Client<G> {
                     let schema = Arc::clone(self.game.schema());
                     self.replicas = ReplicaSet::new(schema, Tick(tick));
                 }
-                // What was foreseen of inputs that never arrived will not come to pass.
+                // The predictions for inputs that never arrived will not come true.
                 self.own.clear();
                 (self.next_input, self.lead, self.recent) = (0, None, (i64::MIN, 0));
-                self.foreseen.clear();
+                self.predicted.clear();
                 self.round = Micros(round.max(1));
                 self.resume = Some(resume);
                 let (player, avatar) = (PlayerId(player), ObjectId(avatar));
@@ -247,7 +248,7 @@ impl<G: Game> Client<G> {
                     (Refusal::Schema, Some(differs)) => differs.to_string(),
                     _ => text,
                 };
-                // Whatever was kept for us is not kept any more.
+                // The server no longer keeps this session.
                 self.resume = None;
                 self.phase = ClientPhase::Refused(why, text);
             }
@@ -260,8 +261,8 @@ impl<G: Game> Client<G> {
         }
     }
 
-    /// A datagram arrived. One that overtook the welcome waits for it: the server would take it for lost only after
-    /// a timeout, and send the first states again.
+    /// A datagram arrived. One that arrives before the welcome is kept until then: the server would
+    /// assume its loss only after a timeout, and send the first states again.
     pub fn datagram(&mut self, bytes: &[u8], now: Micros) {
         let Some(joined) = self.joined() else {
             let waits = self.link.is_some() && self.phase == ClientPhase::Joining;
@@ -293,24 +294,25 @@ impl<G: Game> Client<G> {
         match frame.input {
             Some((seq, waiting)) => {
                 self.waiting = waiting;
-                if own || self.is_doubtful(joined.avatar, seq, now) {
-                    self.doubted = None;
+                if own || self.is_misplaced(joined.avatar, seq, now) {
+                    self.misplaced_since = None;
                     self.reconcile(joined.avatar, seq);
                 }
             }
-            // A state before any input of ours was used: all of them are still to come.
+            // A state from before any of our inputs was used: all of them are still to come.
             None if own && !self.own.is_empty() => {
-                let first = self.foreseen.front().map_or(self.next_input, |known| known.seq);
+                let first = self.predicted.front().map_or(self.next_input, |known| known.seq);
                 self.reconcile(joined.avatar, first.wrapping_sub(1));
             }
             None => {}
         }
     }
 
-    /// The server's clock runs ahead of ours by as much as its quickest frames say.
+    /// The server's clock is ahead of ours by what its fastest frames say.
     fn learn_clock(&mut self, tick: Tick, now: Micros) {
         let lead = (u64::from(tick.0) * self.round.0) as i64 - now.0 as i64;
-        // The largest is the one that was under way for the shortest time; it fades, for clocks drift.
+        // The largest lead belongs to the frame with the shortest latency; it fades, because clocks
+        // drift.
         let mut known = self.lead.map_or(lead, |known| lead.max(known - 20));
         let (best, frames) = (self.recent.0.max(lead), self.recent.1 + 1);
         self.recent = (best, frames);
@@ -341,53 +343,57 @@ impl<G: Game> Client<G> {
         }
     }
 
-    /// The tick that the newest state on its way to us is of, as far as we can tell.
+    /// Estimate of the tick of the newest state on its way to us.
     pub fn tick_now(&self, now: Micros) -> Tick {
         let Some(lead) = self.lead else { return self.replicas.newest() };
         Tick(((now.0 as i64 + lead).max(0) as u64 / self.round.0) as u32)
     }
 
-    /// The time at the server as its newest frames tell it, for [`Smoother`](foveate_sync::replica::Smoother);
-    /// and the length of a round.
+    /// The time at the server by its newest frames, for
+    /// [`Smoother`](foveate_sync::replica::Smoother), and the length of a round.
     pub fn time_now(&self, now: Micros) -> (Micros, Micros) {
         let newest = u64::from(self.replicas.newest().0) * self.round.0;
         let time = self.lead.map_or(newest, |lead| (now.0 as i64 + lead).max(0) as u64);
         (Micros(time), self.round)
     }
 
-    /// Whether nothing has come from the server for so long that its replicas may be out of date: a server says
-    /// something once in [`KEEP_ALIVE`].
+    /// Whether nothing has arrived from the server for so long that the replicas may be out of
+    /// date. A server sends at least once per [`KEEP_ALIVE`].
     pub fn is_silent(&self, now: Micros) -> bool {
         self.heard.is_some_and(|heard| now.0.saturating_sub(heard.0) > 2 * KEEP_ALIVE.0)
     }
 
-    /// The round-trip time, as the server's echoes tell it.
+    /// When something came from the host last, by the clock of this client's program.
+    pub fn last_heard(&self) -> Option<Micros> {
+        self.heard
+    }
+
+    /// The round-trip time, from the server's echoes.
     pub fn rtt(&self) -> Option<Micros> {
         self.rtt
     }
 
-    /// What was counted.
     pub fn counts(&self) -> ClientCounts {
         self.counts
     }
 
-    /// How far the last correction moved the avatar, once.
+    /// How far the last correction moved the avatar; `None` if it was taken already.
     pub fn take_correction(&mut self) -> Option<f32> {
         self.correction.take()
     }
 
-    /// What happened, oldest first.
+    /// The next piece of news, oldest first.
     pub fn poll(&mut self) -> Option<News<G::Event>> {
         self.news.pop_front()
     }
 
-    /// The own avatar's state, predicted to the newest input; empty before the first.
+    /// The own avatar's lanes, predicted to the newest input; empty before the first.
     pub fn own(&self) -> &[i32] {
         &self.own
     }
 
-    /// Lets somebody see the world as it can be seen: replicas predicted to now, the own avatar as it
-    /// was steered.
+    /// Calls `look` with the world at `now`: replicas predicted to that time, the own avatar as
+    /// predicted from the player's inputs.
     pub fn see<R>(&self, now: Micros, look: impl FnOnce(&World<'_>) -> R) -> R {
         let (own, tick) =
             (self.joined().map_or(ObjectId(0), |joined| joined.avatar), self.tick_now(now));
@@ -397,8 +403,8 @@ impl<G: Game> Client<G> {
         look(&World::new(&ghosts, tick))
     }
 
-    /// One round: the replicas are brought to now, the avatar does what the player does, and the
-    /// server is told. `decide` sees the world and gives the input.
+    /// Plays one round: predicts the replicas to now, asks `decide` for an input, moves the avatar,
+    /// and sends the input and acknowledgements to the server.
     pub fn tick(
         &mut self,
         now: Micros,
@@ -414,14 +420,14 @@ impl<G: Game> Client<G> {
         {
             self.own.extend_from_slice(own.lanes());
         }
-        if self.in_step() && !self.own.is_empty() {
+        if self.gives_input() && !self.own.is_empty() {
             let input = self.see(now, |world| decide(world, joined.avatar));
-            self.foresee(joined.avatar, input, tick);
+            self.predict(joined.avatar, input, tick);
         }
         self.send(link, now, out);
     }
 
-    /// What the player does from now on, in every round that a driver or a simulator wakes the client for.
+    /// Sets the input for every round from now on in which a driver or simulator wakes the client.
     pub fn set_input(&mut self, input: G::Input) {
         self.input = input;
     }
@@ -438,9 +444,10 @@ impl<G: Game> Client<G> {
         self.pace.next()
     }
 
-    /// Whether this round gives an input: now and then none, to keep the server's queue short.
-    fn in_step(&mut self) -> bool {
-        if self.ticks.wrapping_sub(self.adjusted_at) < PATIENCE || self.waiting <= TOO_EARLY {
+    /// Whether this round gives an input: one is skipped now and then to keep the server's queue
+    /// short.
+    fn gives_input(&mut self) -> bool {
+        if self.ticks.wrapping_sub(self.adjusted_at) < SKIP_PAUSE || self.waiting <= MAX_WAITING {
             return true;
         }
         self.adjusted_at = self.ticks;
@@ -448,19 +455,19 @@ impl<G: Game> Client<G> {
         false
     }
 
-    fn foresee(&mut self, avatar: ObjectId, input: G::Input, tick: Tick) {
+    fn predict(&mut self, avatar: ObjectId, input: G::Input, tick: Tick) {
         self.run(avatar, input, tick);
         let seq = self.next_input;
         self.next_input = seq.wrapping_add(1);
         let spare =
-            if self.foreseen.len() >= MAX_FORESEEN { self.foreseen.pop_front() } else { None };
+            if self.predicted.len() >= MAX_FORESEEN { self.predicted.pop_front() } else { None };
         let mut lanes = spare.map_or_else(Vec::new, |old| old.lanes);
         lanes.clear();
         lanes.extend_from_slice(&self.own);
-        self.foreseen.push_back(Foreseen { seq, input, lanes });
+        self.predicted.push_back(PredictedInput { seq, input, lanes });
     }
 
-    /// Runs the rule on our copy of the avatar; what else it brings about is the server's matter.
+    /// Runs the rule on our copy of the avatar; its other effects are the server's to apply.
     fn run(&mut self, avatar: ObjectId, input: G::Input, tick: Tick) {
         let Client { game, own, before, replicas, effects, .. } = self;
         let schema = Arc::clone(game.schema());
@@ -469,20 +476,20 @@ impl<G: Game> Client<G> {
             return;
         }
         before.clone_from(own);
-        // Whether the server is silent makes no difference to rules: they are shown what lingers.
+        // Rules don't care whether the server is silent: they also see lingering objects.
         let ghosts = PredictedWorld { replicas, own: (avatar, before), tick, silent: false };
         let world = World::new(&ghosts, tick);
         game.step(&mut StepContext::new(avatar, kind, own, world, effects), &[input]);
         effects.clear();
     }
 
-    /// The server's state after input `seq` has come.
+    /// Compares the server's state after input `seq` with the prediction, and corrects the avatar.
     fn reconcile(&mut self, avatar: ObjectId, seq: u16) {
-        while self.foreseen.front().is_some_and(|known| (known.seq.wrapping_sub(seq) as i16) < 0) {
-            self.foreseen.pop_front();
+        while self.predicted.front().is_some_and(|known| (known.seq.wrapping_sub(seq) as i16) < 0) {
+            self.predicted.pop_front();
         }
         let Some(truth) = self.replicas.get(avatar) else { return };
-        let known = self.foreseen.front().filter(|known| known.seq == seq);
+        let known = self.predicted.front().filter(|known| known.seq == seq);
         if known.is_some_and(|known| known.lanes == truth.lanes()) {
             self.counts.foreseen += 1;
             return;
@@ -491,43 +498,44 @@ impl<G: Game> Client<G> {
         self.own.clear();
         self.own.extend_from_slice(truth.lanes());
         if known.is_some() {
-            self.foreseen.pop_front();
+            self.predicted.pop_front();
         }
-        let mut later = std::mem::take(&mut self.foreseen);
+        let mut later = std::mem::take(&mut self.predicted);
         for known in &mut later {
             self.run(avatar, known.input, tick);
             known.lanes.clear();
             known.lanes.extend_from_slice(&self.own);
         }
-        self.foreseen = later;
+        self.predicted = later;
         self.counts.corrected += 1;
         if before.len() == self.own.len() {
             self.correction = distance(self.game.schema(), avatar.kind(), &before, &self.own);
         }
     }
 
-    /// Whether the avatar has rested elsewhere for long than was foreseen of input `seq`. States that did not
-    /// change are not sent: who stops after inputs that never arrived would not be put right.
-    fn is_doubtful(&mut self, avatar: ObjectId, seq: u16, now: Micros) -> bool {
-        let known = self.foreseen.iter().find(|known| known.seq == seq);
+    /// Whether the avatar has rested too long away from the prediction for input `seq`. Unchanged
+    /// states are not sent: without this check an avatar that stops after inputs that never arrived
+    /// would stay wrong.
+    fn is_misplaced(&mut self, avatar: ObjectId, seq: u16, now: Micros) -> bool {
+        let known = self.predicted.iter().find(|known| known.seq == seq);
         let place = self.game.schema().kind(avatar.kind()).and_then(|kind| kind.place);
         let differs = match (known, place, self.replicas.get(avatar)) {
             (Some(known), Some(place), Some(truth)) => {
                 let there = place.coordinates(truth.lanes());
                 let apart =
                     distance(self.game.schema(), avatar.kind(), &known.lanes, truth.lanes());
-                // Up to two steps are nothing to be told of.
+                // Up to two steps are not worth a correction.
                 truth.predicted_steps(self.replicas.newest(), &place) == there
                     && apart.is_some_and(|apart| apart > 2.0 * place.precision)
             }
             _ => false,
         };
-        self.doubted = differs.then(|| self.doubted.unwrap_or(now));
-        self.doubted.is_some_and(|since| now - since >= DOUBT)
+        self.misplaced_since = differs.then(|| self.misplaced_since.unwrap_or(now));
+        self.misplaced_since.is_some_and(|since| now - since >= MISPLACED_FOR)
     }
 
     fn send(&mut self, link: Link, now: Micros, out: &mut impl Outbox) {
-        let newest = self.foreseen.iter().rev().take(REPEATED).rev();
+        let newest = self.predicted.iter().rev().take(REPEATED).rev();
         let mut incoming = ClientDatagram {
             ack: self.replicas.ack(),
             clock: (now.0 / 1_000) as u16,
@@ -535,7 +543,7 @@ impl<G: Game> Client<G> {
             inputs: Vec::with_capacity(REPEATED),
         };
         for known in newest {
-            // Only those in a row can be named by the first one's number.
+            // Only consecutive inputs can be identified by the number of the first.
             if incoming.inputs.is_empty() {
                 incoming.first = known.seq;
             }
@@ -549,40 +557,42 @@ impl<G: Game> Client<G> {
         }
     }
 
-    /// Asks something of an object.
+    /// Sends an action for an object to the server.
     pub fn ask(&self, object: ObjectId, action: G::Action, now: Micros, out: &mut impl Outbox) {
-        let Some(link) = self.let_in() else { return };
+        let Some(link) = self.accepted_link() else { return };
         let ask = ClientMessage::Ask { object: object.0, action, seen: self.tick_now(now).0 };
         out.message(link, &write_message(&ask));
     }
 
-    /// Asks for another view; it counts at once.
+    /// Asks the server for another view; it applies at once.
     pub fn set_view(&self, which: u8, out: &mut impl Outbox) {
-        let Some(link) = self.let_in() else { return };
+        let Some(link) = self.accepted_link() else { return };
         out.message(link, &write_message(&ClientMessage::<G::Action>::View(which)));
     }
 
-    /// Looks from another object, too, if the game allows it; with none, only from one's own again.
+    /// Also looks from `object`, if the game allows it; `None`: from the own avatar only.
     pub fn watch(&self, object: Option<ObjectId>, out: &mut impl Outbox) {
-        let Some(link) = self.let_in() else { return };
+        let Some(link) = self.accepted_link() else { return };
         let object = object.map(|object| object.0);
         out.message(link, &write_message(&ClientMessage::<G::Action>::Watch(object)));
     }
 
-    /// Asks for a player's name; [`News::Named`] answers.
+    /// Asks the server for a player's name; [`News::Named`] answers.
     pub fn who(&self, player: PlayerId, out: &mut impl Outbox) {
-        let Some(link) = self.let_in() else { return };
+        let Some(link) = self.accepted_link() else { return };
         out.message(link, &write_message(&ClientMessage::<G::Action>::Who(player.0)));
     }
 
-    /// The link, once the server has let us in: before that it takes anything but a hello for an offence.
-    fn let_in(&self) -> Option<Link> {
+    /// The link, once the server has accepted the client: before that, anything but a hello is a
+    /// violation.
+    fn accepted_link(&self) -> Option<Link> {
         self.link.filter(|_| self.joined().is_some())
     }
 
-    /// Leaves for good. Nothing more is said on the link: a server takes it for an offence.
+    /// Leaves for good. Nothing is sent on the link afterwards: the server would take it for a
+    /// violation.
     pub fn leave(&mut self, out: &mut impl Outbox) {
-        if let Some(link) = self.let_in() {
+        if let Some(link) = self.accepted_link() {
             out.message(link, &write_message(&ClientMessage::<G::Action>::Leave));
         }
         self.closed();
@@ -598,7 +608,7 @@ fn remember<E>(news: &mut VecDeque<News<E>>, new: News<E>) {
     news.push_back(new);
 }
 
-/// How far apart two states of a kind are.
+/// The distance between two states of a kind, in world units.
 fn distance(schema: &Schema, kind: KindId, a: &[i32], b: &[i32]) -> Option<f32> {
     let place = schema.kind(kind)?.place?;
     let (a, b) = (place.coordinates(a), place.coordinates(b));
@@ -606,13 +616,13 @@ fn distance(schema: &Schema, kind: KindId, a: &[i32], b: &[i32]) -> Option<f32> 
     Some(square.sqrt() * place.precision)
 }
 
-/// Replicas as rules see them, predicted to a tick, and the own avatar as it was steered. Nothing is
-/// worked out before somebody asks for it.
+/// Replicas as rules see them, predicted to a tick, and the own avatar as predicted from inputs.
+/// States are computed only when they are read.
 struct PredictedWorld<'a> {
     replicas: &'a ReplicaSet,
     own: (ObjectId, &'a [i32]),
     tick: Tick,
-    /// The server has not been heard for a while.
+    /// The server has not been heard from for a while.
     silent: bool,
 }
 
@@ -631,7 +641,7 @@ impl Scene for PredictedWorld<'_> {
         self.replicas.schema()
     }
 
-    /// A client does not rewind: what it sees is what it saw.
+    /// A client does not rewind: its replicas are what the player saw.
     fn read(&self, id: ObjectId, _: Option<Tick>, lanes: &mut [i32]) -> bool {
         if id == self.own.0 && self.own.1.len() == lanes.len() {
             lanes.copy_from_slice(self.own.1);

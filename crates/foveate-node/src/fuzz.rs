@@ -1,8 +1,9 @@
-//! Entries for fuzzers and for tests that stand in for them: readers of messages and records, by any bytes.
+//! Entry points for fuzzers, and for the tests that stand in for them: readers of messages and
+//! records.
 //!
-//! The first byte chooses the reader. What is refused is no finding; what is read must come back the same when it
-//! is written and read again, and a reader must never panic, stall or grow without a bound. Nodes that get such
-//! messages are tried by the games' own entries.
+//! The first byte chooses the reader. Bytes may be refused; a message that is read must stay the
+//! same when it is written and read again; and a reader must never panic, hang or use memory
+//! without a bound. The games have entry points of their own that pass such messages to nodes.
 
 use crate::peer::identity::Sealed;
 use crate::peer::wire::{Ask, Digest, PeerDatagram, PeerMessage};
@@ -18,10 +19,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// Records of a log that are applied one after the other in one run.
+/// The most log records applied in one run.
 const MAX_RECORDS: usize = 32;
 
-/// Reads any bytes as what clients and servers say to each other.
+/// Reads any bytes as messages between clients and servers.
 pub fn session(data: &[u8]) {
     let Some((which, bytes)) = data.split_first() else { return };
     match which % 4 {
@@ -44,7 +45,7 @@ pub fn session(data: &[u8]) {
     }
 }
 
-/// Reads any bytes as what peers say to each other.
+/// Reads any bytes as messages between peers.
 pub fn peer_message(data: &[u8]) {
     let Some((which, bytes)) = data.split_first() else { return };
     match which % 4 {
@@ -55,20 +56,20 @@ pub fn peer_message(data: &[u8]) {
             read.write(&mut written);
             assert_eq!(PeerDatagram::read(&written), Some(read));
         }
-        // What is signed is opened before its signature is checked.
+        // The content of a signed message is read before its signature is checked.
         2 => drop(read_message::<Sealed>(bytes).and_then(|sealed| sealed.peek::<Digest>())),
         _ => drop(read_message::<Sealed>(bytes).and_then(|sealed| sealed.peek::<Ask>())),
     }
 }
 
-/// Reads any bytes as what region servers say to each other.
+/// Reads any bytes as messages between region servers.
 pub fn bus(data: &[u8]) {
     let Ok(envelope) = Envelope::read(data) else { return };
     let written = envelope.write();
     assert_eq!(Envelope::read(&written), Ok(envelope));
 }
 
-/// Reads any bytes as records of the ledger: layouts, and a log record by record, each with its length before it.
+/// Reads any bytes as ledger records: layouts, and a log in which a length precedes each record.
 pub fn ledger(data: &[u8]) {
     let Some((which, mut bytes)) = data.split_first() else { return };
     if which % 2 == 0 {
@@ -96,7 +97,7 @@ pub fn ledger(data: &[u8]) {
 fn message<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]) {
     let Some(read) = read_message::<T>(bytes) else { return };
     let written = write_message(&read);
-    // Numbers may come with more digits than they need, never with fewer.
+    // A number may be written with more digits than it needs, never with fewer.
     assert!(written.len() <= bytes.len() && bytes.len() <= MAX_MESSAGE);
     assert_eq!(read_message::<T>(&written).as_ref(), Some(&read));
 }
@@ -130,7 +131,7 @@ mod tests {
     fn any_bytes_are_read_or_refused() {
         for seed in 0..2_000 {
             let mut random = fastrand::Rng::with_seed(seed);
-            // Small numbers are the ones with a meaning.
+            // Most small numbers are valid tags.
             let data: Vec<u8> = (0..random.usize(0..80))
                 .map(|_| if random.bool() { random.u8(..8) } else { random.u8(..) })
                 .collect();

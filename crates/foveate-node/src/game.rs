@@ -1,15 +1,15 @@
-//! The game, written once: rules that run wherever an object's owner is.
+//! The rules of a game, as a trait. Rules run on whichever node owns an object.
 //!
-//! Every object has exactly one owner. The owner runs [`Game::step`] for the truth; a client reruns
-//! it to predict its own avatar, and the effects of a rerun are dropped. Both see the world through
-//! a [`World`]: a server's is its store, a client's its replicas.
+//! Every object has exactly one owner. The owner runs [`Game::step`] and its result is the truth; a
+//! client reruns it to predict its own avatar, and drops the effects of the rerun. Both see the
+//! world through a [`World`], which reads the store on a server and the replicas on a client.
 //!
-//! **No rule writes two objects.** A [`StepContext`] writes its own object, and asks others by actions. A
-//! relation lives in one of the two (an item has a holder; an inventory is a query), so that nothing
-//! doubles or gets lost when owners differ.
+//! **No rule writes two objects.** A [`StepContext`] writes its own object; it changes others by
+//! sending them actions. Store a relation in one of its two objects (an item has a holder; an
+//! inventory is a query), so that it cannot be duplicated or lost when the owners differ.
 //!
-//! **What a rule reads.** Its own object as it is by now; all others as they were at the end of the
-//! last tick. So the order in which objects take their turns does not matter, and several threads may run
+//! **What a rule reads.** Its own object as it is now; all others as they were at the end of the
+//! last tick. So the order in which objects step does not matter, and several threads may run
 //! [`Game::step`] at the same time.
 
 use crate::limits::{ActionLimits, StateChange};
@@ -21,14 +21,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// A player, for good: the same number whenever the same name joins. It is the origin of the ids of
-/// the player's objects; 0 is the world itself.
+/// A player's permanent number: the same whenever the same name joins. It is the origin in the ids
+/// of the player's objects; 0 is the world itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct PlayerId(pub u32);
 
 /// The rules of a game. Deterministic: everything they need is an argument.
 pub trait Game: Sized + Send + Sync + 'static {
-    /// What a player does in one tick: keys held, where they look. Small; sent in every tick.
+    /// What a player does in one tick: keys held, direction of view. Sent every tick, so keep it
+    /// small.
     type Input: Copy
         + Default
         + PartialEq
@@ -39,10 +40,10 @@ pub trait Game: Sized + Send + Sync + 'static {
         + std::fmt::Debug;
     /// A request to an object, carried out by its owner.
     type Action: Clone + Serialize + DeserializeOwned + Send + std::fmt::Debug;
-    /// What is seen or heard at a place and changes nothing: a bang, a spark.
+    /// Something seen or heard at a place that changes no state: a bang, a spark.
     type Event: Clone + Serialize + DeserializeOwned + Send + std::fmt::Debug;
 
-    /// What objects are made of.
+    /// All kinds of objects in the game.
     fn schema(&self) -> &Arc<Schema>;
 
     /// The kind of the players' avatars; by default the first of the schema.
@@ -61,84 +62,86 @@ pub trait Game: Sized + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// The objects of a player that joins for the first time; the first is the avatar.
+    /// The objects of a player that joins for the first time. The first is the avatar.
     fn welcome(&self, world: &World<'_>, player: PlayerId, name: &str) -> Vec<Spawn>;
 
-    /// One tick of one object. `inputs`: what its player did in it, oldest first; mostly one.
+    /// One tick of one object. `inputs` are its player's, oldest first; usually one.
     fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[Self::Input]);
 
-    /// An action is asked of the turn's object. This rule decides whether the requester may; by default
-    /// nothing happens.
+    /// Carries out an action on the object of `StepContext`. This rule decides whether the
+    /// requester is allowed to; by default nothing happens.
     fn act(&self, _: &mut StepContext<'_, Self>, _action: &Self::Action, _by: Requester) {}
 
-    /// What an action on an object must keep to before [`act`](Game::act) is asked: where it may come from, from
-    /// how far, how often, how much. The owner of the object checks it for everything that its own rules did not
-    /// ask for. What breaks a limit is refused and counted, and a peer that breaks one that no honest peer can is
-    /// disconnected.
+    /// The limits that an action on an object must keep before [`act`](Game::act) is called: its
+    /// source, distance, rate and amount. The object's owner checks every action that its own rules
+    /// did not request. An action beyond a limit is refused and counted; a peer that breaks a limit
+    /// which no honest peer can break is disconnected.
     fn limits(&self, _: &Self::Action, _object: ObjectId) -> ActionLimits {
         ActionLimits::default()
     }
 
-    /// Whether rules can have changed another player's own object as two of its states show. Among peers, neighbours
-    /// ask it of the objects that a player's peer owns for good, such as its avatar; a peer whose objects
-    /// change otherwise again and again is disconnected. Speed is checked by the kind's `max_speed`.
+    /// Whether the rules can have changed another player's own object as `StateChange` says. Among
+    /// peers, neighbours check the objects that a peer always owns, such as its player's avatar; a
+    /// peer whose objects repeatedly change in other ways is disconnected. Speed is checked by the
+    /// kind's `max_speed`.
     fn is_lawful(&self, _: &StateChange<'_>) -> bool {
         true
     }
 
-    /// Whether objects of a kind have a turn in every tick.
+    /// Whether objects of a kind step every tick.
     fn steps(&self, _: KindId) -> bool {
         true
     }
 
-    /// Whether objects of a kind outlive a restart: with their player, or with the world.
+    /// Whether objects of a kind are saved over a restart, with their player or with the world.
     fn keeps(&self, _: KindId) -> bool {
         false
     }
 
-    /// The object that carries another, if any: a hand an item, a ship its crew. Where a world runs on many servers
-    /// an object goes with what carries it.
+    /// The object that carries this one, if any: an avatar carries an item, a ship its crew. In a
+    /// world on many servers, an object moves to the server of its carrier.
     fn carrier(&self, _: &World<'_>, _object: ObjectId) -> Option<ObjectId> {
         None
     }
 
-    /// Whether peers may pass the ownership of an object to each other. A player's own objects stay with
-    /// the player; those of the world go to the peer that is most interested.
+    /// Whether peers may transfer the ownership of an object. By default a player's own objects
+    /// stay with the player, and those of the world go to the most interested peer.
     fn tenure(&self, object: ObjectId) -> Tenure {
         if object.origin() == 0 { Tenure::ByInterest } else { Tenure::Fixed }
     }
 
-    /// Whether an event must arrive. Others travel with the next state packet and are lost with it; those that must
-    /// arrive come by the reliable stream, in order, and wait for a player whose link broke.
+    /// Whether an event must arrive. A reliable event is sent on the ordered stream and kept for a
+    /// player whose link broke; others travel with the next state packet and are lost with it.
     fn reliable(&self, _: &Self::Event) -> bool {
         false
     }
 
-    /// Whether an input is one that a player could give.
+    /// Whether a player can give this input.
     fn allows(&self, _: &Self::Input) -> bool {
         true
     }
 
-    /// What a player's action costs the node that carries it out, in units of [`WorkBudget`](crate::server::WorkBudget):
-    /// a server charges it against the player's budget, and does not carry out what is not paid for. An action that
-    /// searches, spawns or looks around widely states more than 1.
+    /// What an action costs the node that carries it out, in units of
+    /// [`WorkBudget`](crate::server::WorkBudget). A server charges it to the player's budget, and
+    /// does not carry it out if the budget is used up. State more than 1 for an action that
+    /// searches, spawns or looks far around.
     fn cost(&self, _: &Self::Action) -> u32 {
         1
     }
 
-    /// An input in which nothing was seen before a tick. Inputs that name the tick at which their player looked (see
-    /// [`World::as_seen`]) return with that tick raised to `earliest`, the oldest that the player's round trip explains;
-    /// so a player gets no more lag compensation than the link has lag.
+    /// Limits the lag compensation of an input. An input that names the tick its player saw (see
+    /// [`World::as_seen`]) is returned with that tick raised to `earliest`, the oldest that the
+    /// player's round trip explains, so that a player gets no more lag compensation than the link
+    /// has lag.
     fn limit_seen(&self, input: Self::Input, _earliest: Tick) -> Self::Input {
         input
     }
 
-    /// The views that a player may choose from, by number; number 0 is the first one. A view may be
-    /// a policy of the game's own: [`View::custom`] with a name from [`policies`](Game::policies).
+    /// The views that a player may choose from, by number; a player starts with number 0. A view
+    /// may be a custom policy: [`View::custom`] with a name from [`policies`](Game::policies).
     fn view(&self, which: u8) -> Option<View>;
 
-    /// The game's own policies, with the names by which views, configurations and operators refer to
-    /// them.
+    /// Custom policies, with the names by which views, configurations and operators refer to them.
     fn policies(&self) -> Vec<(&'static str, Arc<dyn Policy>)> {
         Vec::new()
     }
@@ -148,31 +151,32 @@ pub trait Game: Sized + Send + Sync + 'static {
         None
     }
 
-    /// The team of an object, 0 for none. Views can have other bounds for team mates. A change takes
-    /// effect within eight ticks. `None`: the game has no teams, or sets them in the store itself.
+    /// The team of an object, 0 for none. Views can have other bounds for team mates. A change
+    /// takes effect within eight ticks. `None`: the game has no teams, or sets them in the store
+    /// itself.
     fn team(&self, _: &World<'_>, _object: ObjectId) -> Option<u8> {
         None
     }
 
-    /// Whether an action makes its two parties interesting to each other, and for how long: the time
-    /// after which half of that interest is left. Important actions have a longer one.
+    /// The half-life of the interest that an action creates between its two objects; `None` for no
+    /// interest. Give important actions a longer one.
     fn interaction(&self, _: &Self::Action) -> Option<Micros> {
         None
     }
 
-    /// What a player looks from; beside the avatar, perhaps units.
+    /// The objects that a player looks from: the avatar, perhaps also units.
     fn eyes(&self, _: &World<'_>, avatar: ObjectId, eyes: &mut Vec<ObjectId>) {
         eyes.push(avatar);
     }
 
-    /// Whether a player may look from an object that is not theirs: a spectator, a fallen player. It is
-    /// asked again while they do.
+    /// Whether a player may look from an object that belongs to another: a spectator, a fallen
+    /// player. Checked again while the player does.
     fn may_watch(&self, _: &World<'_>, _avatar: ObjectId, _object: ObjectId) -> bool {
         false
     }
 }
 
-/// What views can refer to in a game.
+/// Resolves the names that views use in a game.
 pub struct GameViews<'a, G: Game>(pub &'a G);
 
 impl<G: Game> ViewContext for GameViews<'_, G> {
@@ -190,9 +194,9 @@ impl<G: Game> ViewContext for GameViews<'_, G> {
     }
 }
 
-/// Plays without a player: sees replicas, gives inputs and actions.
+/// Plays in place of a human: sees replicas, gives inputs and actions.
 pub trait Brain<G: Game>: Send {
-    /// What to do in this tick as `me`.
+    /// Decides the input of this tick, and the actions to send, for the avatar `me`.
     fn think(
         &mut self,
         world: &World<'_>,
@@ -204,22 +208,22 @@ pub trait Brain<G: Game>: Send {
 /// How an object changes hands among peers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tenure {
-    /// To the peer that is clearly the most interested.
+    /// It goes to the peer that is clearly the most interested.
     ByInterest,
-    /// Not at all: it is its player's, and goes with them.
+    /// It does not: it stays with its player.
     Fixed,
 }
 
-/// The origin of an action, and the tick that its player saw.
+/// What requested an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Requester {
-    /// A rule, in the turn of this object.
+    /// A rule, in the step of this object.
     Object(ObjectId),
-    /// A player, shown the world as it was at this tick.
+    /// A player, to whom this tick was shown.
     Player(PlayerId, Tick),
 }
 
-/// An object that is to come into being.
+/// An object to create.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spawn {
     pub kind: KindId,
@@ -236,15 +240,15 @@ impl Spawn {
         Some(Spawn { kind: id, lanes })
     }
 
-    /// One object for each value, in order. A kind that the schema does not have is a mistake in the game:
-    /// it stops a debug build, and nothing is spawned in a release build.
+    /// One object for each value, in order. A kind that is missing in the schema is a mistake in
+    /// the game: a debug build panics, a release build spawns nothing.
     pub fn each<T: Replicate>(schema: &Schema, values: impl IntoIterator<Item = T>) -> Vec<Spawn> {
         debug_assert!(schema.id_of(T::NAME).is_some(), "kind `{}` is not in the schema", T::NAME);
         values.into_iter().filter_map(|value| Spawn::new(schema, &value)).collect()
     }
 }
 
-/// A point in the world. Rules of flat games hand over `[x, y]`, others `[x, y, z]`.
+/// A point in the world, from `[x, y]` in flat games or `[x, y, z]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Position(pub [f32; 3]);
 
@@ -266,25 +270,25 @@ pub enum EventArea {
     /// At a point.
     Point {
         at: [f32; 3],
-        /// How far it is noticed.
+        /// In world units.
         radius: f32,
     },
     /// All along a line: a shot.
     Segment {
         from: [f32; 3],
         to: [f32; 3],
-        /// How far from the line it is noticed.
+        /// Distance from the line, in world units.
         radius: f32,
     },
 }
 
 impl EventArea {
-    /// Noticed within a radius of a point of two or three coordinates.
+    /// An event noticed within `radius` of a point of two or three coordinates.
     pub fn around(at: impl Into<Position>, radius: f32) -> EventArea {
         EventArea::Point { at: at.into().0, radius }
     }
 
-    /// Its ends, and from how far it is noticed.
+    /// Both ends, and the radius.
     pub fn ends(&self) -> ([[f32; 3]; 2], f32) {
         match *self {
             EventArea::Point { at, radius } => ([at, at], radius),
@@ -292,7 +296,7 @@ impl EventArea {
         }
     }
 
-    /// A circle that holds all places from which it is noticed: its centre and radius.
+    /// A circle around all places from which it is noticed: centre and radius.
     pub fn circle(&self) -> ([f32; 3], f32) {
         let ([from, to], radius) = self.ends();
         let middle = [0, 1, 2].map(|axis| (from[axis] + to[axis]) / 2.0);
@@ -312,42 +316,44 @@ impl EventArea {
     }
 }
 
-/// How far what a node knows of an object may be relied on.
+/// How up to date a node's knowledge of an object is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Liveness {
-    /// Owned here, or told of whenever its grade asks for it.
+    /// Owned here, or updated whenever its grade asks for it.
     Live,
-    /// Its owner or server has been silent for longer than two keep-alives: as it was heard of last, moved on by the
-    /// predictor. It may be heard of again at any moment, or be gone.
+    /// Its owner or server has been silent for longer than two keep-alives. The state is the last
+    /// one received, predicted to now. It may be updated again at any moment, or be gone.
     Lingering,
-    /// Out of this node's view: as it was when it left. Nothing more is known until it comes back.
+    /// Out of this node's view: the state is that when it left. Nothing more is known until it
+    /// returns.
     Frozen,
 }
 
 /// What a node knows of the objects, as of the end of the last tick.
 pub trait Scene {
     fn schema(&self) -> &Schema;
-    /// Copies an object's state into `lanes`, which has room for just that; with a tick, as it was
-    /// at the end of that tick. False if it is not known, or not any more.
+    /// Copies an object's state into `lanes`, whose length is the kind's lane count; with a tick,
+    /// the state at the end of that tick. False if the object is not known, or no longer.
     fn read(&self, id: ObjectId, tick: Option<Tick>, lanes: &mut [i32]) -> bool;
-    /// Objects within a radius, in the order of their ids; perhaps a few more.
+    /// Objects within a radius, in the order of their ids. May include a few beyond it.
     fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>);
     /// All objects of a kind, in the order of their ids.
     fn of_kind(&self, kind: KindId, found: &mut Vec<ObjectId>);
-    /// How far what is known of an object may be relied on; asked only of objects that [`Scene::read`] knows. Where
-    /// everything is owned, everything is live.
+    /// How up to date an object is. Only called for objects that [`Scene::read`] knows. The default
+    /// suits a node that owns everything.
     fn liveness(&self, _: ObjectId) -> Liveness {
         Liveness::Live
     }
 }
 
-/// Lanes that are read without asking for memory.
+/// Objects of up to this many lanes are read without allocating.
 const FEW_LANES: usize = 32;
 
 /// The world as a rule sees it.
 ///
-/// Frozen objects are left out, so that nothing is done to, hit by or predicted from what is only a memory;
-/// [`World::with_frozen`] brings them back for what does not go stale: where a base stands, which player holds an item.
+/// Frozen objects are left out, so that rules neither act on, hit nor predict from an old state.
+/// Use [`World::with_frozen`] for what does not change while out of view: where a base stands,
+/// which player holds an item.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
     scene: &'a dyn Scene,
@@ -362,13 +368,13 @@ impl<'a> World<'a> {
         World { scene, tick, seen: None, frozen: false }
     }
 
-    /// The tick whose turns are being taken.
+    /// The current tick.
     pub fn tick(&self) -> Tick {
         self.tick
     }
 
-    /// The world as it was shown at an earlier tick, for lag compensation. No further back
-    /// than `limit` ticks, whatever they say.
+    /// The world as it was at an earlier tick, for lag compensation. At most `limit` ticks back,
+    /// whatever `tick` says.
     pub fn as_seen(&self, tick: Tick, limit: u32) -> World<'a> {
         let earliest = self.tick.minus(limit);
         let seen = if earliest.is_after(tick) { earliest } else { tick };
@@ -380,8 +386,7 @@ impl<'a> World<'a> {
         World { frozen: true, ..*self }
     }
 
-    /// How far what is known of an object may be relied on; `None` if it is not known at all. Frozen objects are told of,
-    /// too.
+    /// How up to date an object is, frozen ones included; `None` if it is not known at all.
     pub fn liveness(&self, id: ObjectId) -> Option<Liveness> {
         let kind = self.scene.schema().kind(id.kind())?;
         let known = self.scene.read(id, None, &mut vec![0; kind.lane_count()]);
@@ -392,12 +397,12 @@ impl<'a> World<'a> {
         self.frozen || self.scene.liveness(id) != Liveness::Frozen
     }
 
-    /// An object's value; none if it is not known, or frozen.
+    /// An object's value; `None` if it is not known, frozen or of another kind.
     pub fn get<T: Replicate>(&self, id: ObjectId) -> Option<T> {
         self.read(id, |_| true)
     }
 
-    /// An object's value, if it is a `T` whose position passes.
+    /// An object's value, if it is a `T` and `is_there` accepts its position.
     fn read<T: Replicate>(
         &self,
         id: ObjectId,
@@ -418,15 +423,15 @@ impl<'a> World<'a> {
         is_there(position_of(kind, lanes)).then(|| T::get(kind, lanes))
     }
 
-    /// Every known `T` with its id, in the order of ids; not those that are frozen.
+    /// Every known `T` that is not frozen, with its id, in the order of ids.
     pub fn iter<T: Replicate>(self) -> impl Iterator<Item = (ObjectId, T)> {
         let ids = self.scene.schema().id_of(T::NAME).map(|kind| self.of_kind(kind));
         ids.unwrap_or_default().into_iter().filter_map(move |id| Some((id, self.get(id)?)))
     }
 
-    /// Every `T` within a radius of a point, with its id, in the order of ids; not those that are frozen.
-    /// A world [as seen](World::as_seen) earlier is searched where objects are now: those that have moved
-    /// away since are missing.
+    /// Every `T` within a radius of a point that is not frozen, with its id, in the order of ids. A
+    /// world [as seen](World::as_seen) earlier is searched by current positions: objects that have
+    /// moved away since then are missing.
     pub fn iter_near<T: Replicate>(
         self,
         at: impl Into<Position>,
@@ -439,8 +444,9 @@ impl<'a> World<'a> {
         ids.filter_map(move |id| Some((id, self.read(id, is_near)?)))
     }
 
-    /// Objects of every kind within a radius (now, not as seen) that are not frozen, in the order of their
-    /// ids. Those that moved during the tick may be a little further away; [`iter_near`](World::iter_near) is exact.
+    /// Objects of any kind within a radius that are not frozen, in the order of their ids. Searched
+    /// by current positions, not as seen. Objects that moved during the tick may be slightly
+    /// outside; [`iter_near`](World::iter_near) is exact.
     pub fn near(&self, at: impl Into<Position>, radius: f32) -> Vec<ObjectId> {
         let mut found = Vec::new();
         self.scene.near(at.into().0, radius, &mut found);
@@ -457,12 +463,12 @@ impl<'a> World<'a> {
     }
 }
 
-/// What rules brought about beside writing their own objects.
+/// What rules did besides writing their own objects.
 #[derive(Debug)]
 pub struct Effects<G: Game> {
-    /// New objects, and the players they belong to; 0 is the world.
+    /// New objects with the players they belong to; 0 is the world.
     pub spawned: Vec<(PlayerId, Spawn)>,
-    /// What happened where.
+    /// Events and their places.
     pub events: Vec<(EventArea, G::Event)>,
     /// Actions: the object, the action and its requester.
     pub actions: Vec<(ObjectId, G::Action, Requester)>,
@@ -475,14 +481,13 @@ impl<G: Game> Default for Effects<G> {
 }
 
 impl<G: Game> Effects<G> {
-    /// Takes what another list has after what is here.
+    /// Moves the contents of `later` to the end of this list.
     pub(crate) fn append(&mut self, later: &mut Effects<G>) {
         self.spawned.append(&mut later.spawned);
         self.events.append(&mut later.events);
         self.actions.append(&mut later.actions);
     }
 
-    /// As if nothing had happened.
     pub fn clear(&mut self) {
         self.spawned.clear();
         self.events.clear();
@@ -490,7 +495,7 @@ impl<G: Game> Effects<G> {
     }
 }
 
-/// One object's turn.
+/// One step of one object: reads and writes its state, reads the world, collects effects.
 pub struct StepContext<'a, G: Game> {
     id: ObjectId,
     kind: &'a Kind,
@@ -502,7 +507,7 @@ pub struct StepContext<'a, G: Game> {
 }
 
 impl<'a, G: Game> StepContext<'a, G> {
-    /// The turn of the object with this state.
+    /// A step of the object with this state, with the randomness of predictions.
     pub fn new(
         id: ObjectId,
         kind: &'a Kind,
@@ -514,14 +519,14 @@ impl<'a, G: Game> StepContext<'a, G> {
         StepContext { id, kind, lanes, world, effects, removed: false, dice }
     }
 
-    /// The same with the world's own randomness. `turn` tells apart the turns that one object has in one
-    /// tick.
+    /// Replaces the randomness by the world's. `turn` distinguishes several steps of one object in
+    /// a tick.
     pub fn with_seed(mut self, seed: WorldSeed, turn: u32) -> StepContext<'a, G> {
         self.dice = Dice::new(seed, self.id, self.world.tick, turn);
         self
     }
 
-    /// Whose turn it is.
+    /// The object that steps.
     pub fn id(&self) -> ObjectId {
         self.id
     }
@@ -530,19 +535,20 @@ impl<'a, G: Game> StepContext<'a, G> {
         self.world.tick
     }
 
-    /// Everything else.
+    /// All other objects.
     pub fn world(&self) -> World<'a> {
         self.world
     }
 
-    /// A random number, at least 0 and below 1: a function of the world's seed, this object, the tick and
-    /// how often this turn has asked before, so that a rule stays deterministic.
+    /// A random number in `0.0..1.0`: a function of the world's seed, this object, the tick and the
+    /// number of earlier calls in this step, so that rules stay deterministic.
     ///
-    /// The owner's seed is secret: a client that predicts this turn draws other numbers. What a rule does
-    /// to an avatar by chance is therefore mispredicted and corrected a round trip later; draw for what is
-    /// not predicted, such as spawns, events, actions and objects other than the player's own avatar.
+    /// The owner's seed is secret, and a client that predicts this step draws other numbers. So
+    /// random changes to an avatar are mispredicted, and corrected a round trip later. Use random
+    /// numbers for what is not predicted: spawns, events, actions, and objects other than the
+    /// player's own avatar.
     pub fn random(&mut self) -> f32 {
-        // 24 bits: as many as an `f32` tells apart below 1.
+        // 24 bits: the precision of an `f32` below 1.
         (self.dice.roll() >> 40) as f32 / (1 << 24) as f32
     }
 
@@ -551,33 +557,33 @@ impl<'a, G: Game> StepContext<'a, G> {
         ((u128::from(self.dice.roll()) * u128::from(bound)) >> 64) as u32
     }
 
-    /// The object as it is by now; `None` if it is of another kind.
+    /// The object's current value; `None` if it is of another kind.
     pub fn get<T: Replicate>(&self) -> Option<T> {
         (self.kind.spec.name == T::NAME).then(|| T::get(self.kind, self.lanes))
     }
 
-    /// Writes the object; nothing happens if it is of another kind.
+    /// Writes the object's value; does nothing if it is of another kind.
     pub fn set<T: Replicate>(&mut self, value: &T) {
         if self.kind.spec.name == T::NAME {
             value.put(self.kind, self.lanes);
         }
     }
 
-    /// The object is no more after this turn.
+    /// Removes the object at the end of this step.
     pub fn remove(&mut self) {
         self.removed = true;
     }
 
-    /// A new object that belongs to the same player as this one, and leaves with that player; from an
-    /// object of the world's, the same as [`spawn_world`](StepContext::spawn_world). It is there from the next
-    /// tick on. Among peers only a player's own peer can create objects for that player: in the turn of
-    /// another player's object the spawn is dropped and counted.
+    /// Creates an object that belongs to the same player as this one, and leaves with that player;
+    /// if this object belongs to the world, the same as [`spawn_world`](StepContext::spawn_world).
+    /// It exists from the next tick on. Among peers, only a player's own peer can create that
+    /// player's objects: in the step of another player's object the spawn is dropped and counted.
     pub fn spawn<T: Replicate>(&mut self, value: &T) {
         self.spawn_for(PlayerId(self.id.origin()), value);
     }
 
-    /// A new object of the world's, which stays when players leave: owned by the server, among peers by
-    /// interest. It is there from the next tick on.
+    /// Creates an object that belongs to the world, and stays when players leave. The server owns
+    /// it; among peers, the most interested one. It exists from the next tick on.
     pub fn spawn_world<T: Replicate>(&mut self, value: &T) {
         self.spawn_for(PlayerId(0), value);
     }
@@ -587,12 +593,12 @@ impl<'a, G: Game> StepContext<'a, G> {
         self.effects.spawned.extend(spawn.map(|spawn| (origin, spawn)));
     }
 
-    /// Something to see or hear.
+    /// Emits an event.
     pub fn event(&mut self, spot: EventArea, event: G::Event) {
         self.effects.events.push((spot, event));
     }
 
-    /// Asks something of another object; it hears of it in the next tick.
+    /// Sends an action to another object, which receives it in the next tick.
     pub fn ask(&mut self, object: ObjectId, action: G::Action) {
         self.effects.actions.push((object, action, Requester::Object(self.id)));
     }

@@ -1,32 +1,32 @@
 //! Ids for objects that are created while the game runs.
 //!
-//! An id contains the node that created the object and a number that this node has never used before,
-//! so that no two nodes, and no two runs of one node, create the same id. Where the numbers come from is
-//! the topology's matter: a server reserves them in its storage, a peer derives them from the world's
-//! clock.
+//! An id contains the node that created the object and a number that this node has never used
+//! before, so that no two nodes, and no two runs of one node, create the same id. The node decides
+//! where the numbers come from: a server reserves them in its storage, a peer derives them from the
+//! world's clock.
 
 use crate::game::PlayerId;
 use foveate_wire::{KindId, ObjectId};
 use std::ops::Range;
 
-/// Names new objects from a range of numbers that no other run of the node uses.
+/// Allocates ids from a range of numbers that no other run of the node uses.
 #[derive(Clone, Debug)]
 pub struct IdAllocator {
-    /// The number of this node; none for a server, which is alone in its world.
+    /// The number of this node; `None` for the only server of a world.
     creator: Option<PlayerId>,
     numbers: Range<u64>,
 }
 
 impl IdAllocator {
-    /// For a server that is alone in its world. A number may have 54 bits for the world's objects: its
-    /// high ones take the creator's place. Of players' objects, the low 30 bits repeat after 2³⁰
-    /// creations.
+    /// For the only server of a world. Numbers for the world's objects may have 54 bits: the high
+    /// ones are stored in place of the creator. For players' objects the low 30 bits are used,
+    /// which repeat after 2³⁰ creations.
     pub fn for_server(numbers: Range<u64>) -> IdAllocator {
         IdAllocator { creator: None, numbers }
     }
 
-    /// For one of several nodes. It creates objects of the world's and of its own player; there are no
-    /// numbers yet.
+    /// For one of several nodes, which creates objects of the world and of its own player. It
+    /// starts without numbers; see [`extend_to`](IdAllocator::extend_to).
     pub fn for_node(creator: PlayerId) -> IdAllocator {
         IdAllocator { creator: Some(creator), numbers: 0..0 }
     }
@@ -41,18 +41,18 @@ impl IdAllocator {
         self.numbers.end.saturating_sub(self.numbers.start)
     }
 
-    /// Numbers below this one were used by an earlier run.
+    /// Skips the numbers below `first`, which an earlier run used.
     pub fn skip_to(&mut self, first: u64) {
         self.numbers.start = self.numbers.start.max(first);
     }
 
-    /// Numbers below this one may be used.
+    /// Allows the numbers below `end`.
     pub fn extend_to(&mut self, end: u64) {
         self.numbers.end = self.numbers.end.max(end);
     }
 
-    /// A new id for an object of this player's, or with 0 of the world's. None if no number is left, or
-    /// if only another node may create objects for this player.
+    /// A new id for an object of this player, or of the world if `origin` is 0. `None` if no number
+    /// is left, or if only another node may create objects for this player.
     pub fn allocate(&mut self, kind: KindId, origin: PlayerId) -> Option<ObjectId> {
         let foreign = |creator: PlayerId| origin.0 != 0 && origin != creator;
         if self.left() == 0 || self.creator.is_some_and(foreign) {

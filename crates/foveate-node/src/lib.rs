@@ -1,12 +1,13 @@
 //! Nodes as state machines: `handle(now, input)` in, `poll()` out, drained before the next input.
 //!
-//! A [`Game`] is rules. A [`Simulation`] runs them on the objects that a node owns. A [`Server`] is a simulation
-//! with players: they join, resume and leave, give inputs, and are told; a [`Client`] is one of
-//! them, and foresees its own avatar. [`session`] is what the two say to each other. Without a server
-//! there are [`peer`]s; on many servers there are [`region`]s. All of them are a [`Node`].
+//! A [`Game`] is a set of rules. A [`Simulation`] runs them on the objects that a node owns. A
+//! [`Server`] is a simulation with players, which join, resume and leave, send inputs and receive
+//! state. A [`Client`] is one player, and predicts its own avatar. [`session`] holds the messages
+//! between the two. A game without a server runs on [`peer`]s, a world on many servers on
+//! [`region`]s. All of them are a [`Node`].
 //!
-//! The very same types run in the lab's virtual network and on sockets. They open no socket, ask for
-//! no clock and draw no random number but from a seed.
+//! The same types run in the lab's virtual network and on sockets. They open no socket, read no
+//! clock, and take all randomness from a seed.
 
 mod bytes;
 pub mod client;
@@ -44,12 +45,12 @@ pub use simulation::{MAX_ACTIONS, MAX_INPUTS, MAX_SPAWNS, Simulation};
 
 use foveate_wire::Micros;
 
-/// What a node wants done. Drain it with `poll` after every `handle`.
+/// What a node asks of its host. Drain it with `poll` after every `handle`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output<To, Happened> {
-    /// Send these bytes.
+    /// Send these bytes to this receiver.
     Transmit(To, Vec<u8>),
-    /// Something happened that the game may care for.
+    /// Report this to the game.
     Event(Happened),
     /// Call `handle` again by then, even if nothing arrives.
     WakeAt(Micros),

@@ -1,9 +1,10 @@
-//! What a game declares about its actions and states, and the owner of an object checks before it believes another
-//! participant: which requesters may ask for an action, from how far, how often and how much, and which changes of state a
-//! rule can bring about.
+//! Limits that a game declares for its actions and states.
 //!
-//! An action that this node's own rules ask for is not checked: the rules ran here. Everything else is, on a server
-//! (what players ask) and among peers (also what other peers' rules ask).
+//! The owner of an object checks them before it accepts anything from another participant: which
+//! requesters may request an action, from how far, how often and how much, and which changes of
+//! state the rules can make. An action requested by this node's own rules is not checked, because
+//! they ran here. All others are: on a server those of players, among peers also those of other
+//! peers' rules.
 
 use crate::game::{Game, Requester};
 use crate::remote_objects::{apart, place_of};
@@ -12,25 +13,25 @@ use foveate_sync::interest::Line;
 use foveate_wire::{Kind, KindId, Micros, ObjectId, Replicate, Schema, Tick};
 use std::collections::BTreeMap;
 
-/// Pairs of requester and object whose cooldowns are remembered; beyond, those that are over are forgotten, and
-/// if none is, actions with a cooldown are refused.
+/// Pairs of requester and object whose cooldowns are stored. At the limit, expired ones are
+/// dropped; if none has expired, actions with a cooldown are refused.
 pub const MAX_COOLDOWNS: usize = 4_096;
-/// What was true of a distance or a line of sight so long ago may be acted on: a requester sees others as they
-/// were a trip ago, and is itself known as it was a trip ago.
+/// An action may rely on a distance or line of sight that held this long ago: a requester sees
+/// others as they were one latency ago, and others know it as it was one latency ago.
 const LAG: Micros = Micros(1_000_000);
-/// The same for cooldowns: actions may arrive in a bunch.
+/// The same for cooldowns, because actions can arrive in bursts.
 const BUNCH: Micros = Micros(1_000_000);
-/// Looks at where the object was during [`LAG`].
+/// How many positions of the object during [`LAG`] are checked for line of sight.
 const SIGHT_LOOKS: u32 = 5;
 
-/// Which requesters an action may come from.
+/// What may request an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ActionSource {
-    /// Players, and rules in the turn of any object.
+    /// Players, and rules in the step of any object.
     Any,
-    /// Players alone.
+    /// Only players.
     Players,
-    /// Rules in the turn of an object of one of these kinds.
+    /// Rules in the step of an object of one of these kinds.
     Kinds(&'static [KindId]),
 }
 
@@ -51,18 +52,17 @@ pub enum ActionSource {
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ActionLimits {
-    /// Where it may come from.
     pub source: ActionSource,
-    /// The greatest distance between the requester (of a player, the avatar) and the object, in world units;
-    /// `None`: from anywhere. What both can move within a second is allowed on top.
+    /// The greatest distance between the requester (for a player, the avatar) and the object, in
+    /// world units; `None` for any. The distance that both can move within a second is added.
     pub reach: Option<f32>,
-    /// Whether walls ([`Game::visibility`]) between the two forbid it. They must have seen each other at some
-    /// moment of the last second.
+    /// Whether walls ([`Game::visibility`]) between the two forbid the action. A line of sight at
+    /// some moment of the last second is enough.
     pub line_of_sight: bool,
-    /// The least time between two such actions of one requester on one object, on average: a second's worth
-    /// may come at once.
+    /// The least mean time between such actions of one requester on one object. A second's worth
+    /// may arrive at once.
     pub cooldown: Micros,
-    /// How much is asked for, and the most that may be.
+    /// The amount requested, and the most allowed.
     pub amount: Option<(u32, u32)>,
 }
 
@@ -81,20 +81,19 @@ impl Default for ActionLimits {
 /// Why an action was refused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ActionFault {
-    /// Its requester may not ask for it.
+    /// The requester is not allowed to request it.
     Source,
-    /// It asks for more than there can be.
+    /// It requests more than the most allowed.
     Amount,
-    /// Its requester is too far away, or not known here.
+    /// The requester is too far away, or not known here.
     Reach,
-    /// A wall is between.
+    /// A wall is between the requester and the object.
     Sight,
     /// It comes too soon after the last.
     Cooldown,
 }
 
 impl ActionFault {
-    /// All of them.
     pub const ALL: [ActionFault; 5] = [
         ActionFault::Source,
         ActionFault::Amount,
@@ -103,16 +102,16 @@ impl ActionFault {
         ActionFault::Cooldown,
     ];
 
-    /// Whether no honest participant's action can have it. The others may be bad luck on a slow link.
+    /// Whether no honest participant's action can have this fault. The other faults can come from a
+    /// slow link.
     pub fn is_cheating(self) -> bool {
         matches!(self, ActionFault::Source | ActionFault::Amount)
     }
 }
 
-/// A change of another peer's own object, as two of its states show it.
+/// A change of another peer's own object between two of its states.
 #[derive(Clone, Copy)]
 pub struct StateChange<'a> {
-    /// The object.
     pub object: ObjectId,
     /// Ticks between the two states.
     pub ticks: u32,
@@ -142,14 +141,14 @@ impl<'a> StateChange<'a> {
     }
 }
 
-/// When each requester may act on an object again, as far ahead as its actions so far allow.
+/// The tick from which each requester may act on an object again.
 #[derive(Debug, Default)]
 pub(crate) struct Cooldowns {
     ready: BTreeMap<(ObjectId, ObjectId), Tick>,
 }
 
 impl Cooldowns {
-    /// Whether an action may be carried out at this tick; if so it counts.
+    /// Whether an action may be carried out at this tick; if so, it is counted.
     fn admit(&mut self, pair: (ObjectId, ObjectId), now: Tick, cooldown: u32, bunch: u32) -> bool {
         if self.ready.len() >= MAX_COOLDOWNS && !self.ready.contains_key(&pair) {
             self.ready.retain(|_, ready| ready.is_after(now));
@@ -159,7 +158,7 @@ impl Cooldowns {
         }
         let ready = self.ready.entry(pair).or_insert(now);
         let from = if ready.is_after(now) { *ready } else { now };
-        // What is long ago says nothing: ticks wrap, and a server may have begun anew.
+        // A tick far ahead is from long ago: ticks wrap, and a server may have started anew.
         if from.is_after(now.plus(bunch)) {
             return false;
         }
@@ -169,8 +168,8 @@ impl Cooldowns {
 }
 
 impl<G: Game> Simulation<G> {
-    /// Whether an action keeps to the game's limits, as far as this node can tell. If it has a cooldown and is
-    /// allowed, that begins anew: ask once for each action.
+    /// Whether an action keeps the game's limits, as far as this node can tell. An accepted action
+    /// starts its cooldown, so call this once per action.
     pub fn check_action(
         &mut self,
         object: ObjectId,
@@ -236,14 +235,14 @@ impl<G: Game> Simulation<G> {
         }
     }
 
-    /// Where an object is, as far as this node knows.
+    /// An object's current place, as far as this node knows.
     fn place(&self, id: ObjectId) -> Option<[f32; 3]> {
         let store = &self.publisher.store;
         let own = store.find(id).map(|slot| store.position(slot));
         own.or_else(|| self.ghosts.place(id))
     }
 
-    /// Where an object of this node's was.
+    /// The place of an object that this node owns, at a tick.
     fn place_at(&self, id: ObjectId, tick: Tick) -> Option<[f32; 3]> {
         let store = &self.publisher.store;
         let lanes = store.committed_at(store.find(id)?, tick)?;

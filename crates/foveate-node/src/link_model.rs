@@ -1,7 +1,7 @@
-//! How a network treats packets: latency, jitter, loss, rate limits, reordering and duplicates.
+//! What a network does to packets: latency, jitter, loss, rate limits, reordering and duplicates.
 //!
-//! Without IO and without a clock: virtual networks and the conditioner of real links ask the same model. Seeded
-//! and deterministic: the same seed gives the same fates to the same packets.
+//! Without IO and without a clock: the virtual network and the conditioner of real links use the
+//! same model. It is deterministic: the same seed treats the same packets in the same way.
 
 use foveate_wire::Micros;
 
@@ -21,11 +21,10 @@ pub enum Latency {
 /// Which packets are lost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Loss {
-    /// None.
     None,
     /// Each with the same probability, independently.
     Bernoulli(f64),
-    /// In bursts (Gilbert–Elliott): overall share and mean length of a burst in packets.
+    /// In bursts (Gilbert–Elliott).
     Bursty {
         /// Share of packets lost in the long run.
         share: f64,
@@ -35,7 +34,7 @@ pub enum Loss {
 }
 
 impl Latency {
-    /// The middle: mean or median.
+    /// The mean or median.
     pub fn typical(&self) -> Micros {
         match *self {
             Latency::Constant(at) | Latency::Normal(at, _) | Latency::LogNormal(at, _) => at,
@@ -45,7 +44,8 @@ impl Latency {
 }
 
 impl Loss {
-    /// This share of all packets, in bursts of this many on average; 1 or less: each independently.
+    /// Loses this share of all packets, in bursts of `burst` on average; independently if that is 1
+    /// or less.
     pub fn share_in_bursts(share: f64, burst: f64) -> Loss {
         match (share > 0.0, burst > 1.0) {
             (false, _) => Loss::None,
@@ -54,7 +54,7 @@ impl Loss {
         }
     }
 
-    /// Whether the next packet is lost; `in_burst` is the link's memory.
+    /// Whether the next packet is lost. `in_burst` is the state of the link.
     pub fn loses(&self, rng: &mut fastrand::Rng, in_burst: &mut bool) -> bool {
         match *self {
             Loss::None => false,
@@ -84,17 +84,15 @@ pub struct Rate {
 /// What a link does to packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkSpec {
-    /// How long packets take.
     pub latency: Latency,
-    /// Which are lost.
     pub loss: Loss,
-    /// How many per second fit.
+    /// The rate limit; `None` for no limit.
     pub rate: Option<Rate>,
-    /// Share of packets that are delayed by one more latency, and so overtaken.
+    /// Share of packets that are delayed by one more latency, so that later packets overtake them.
     pub reorder: f64,
     /// Share of packets that arrive twice.
     pub duplicate: f64,
-    /// Bytes around each packet that the rate limit counts too.
+    /// Bytes per packet that the rate limit counts on top, such as headers.
     pub overhead: u32,
 }
 
@@ -109,7 +107,8 @@ impl LinkSpec {
         overhead: 0,
     };
 
-    /// At least this delay, at most so much more, evenly spread: packets overtake each other. Nothing else.
+    /// A delay of at least `delay`, up to `jitter` more, evenly spread, so that packets overtake
+    /// each other. Nothing else.
     pub fn jittered(delay: Micros, jitter: Micros) -> LinkSpec {
         let latency = match jitter {
             Micros::ZERO => Latency::Constant(delay),
@@ -130,10 +129,10 @@ impl Default for LinkSpec {
     }
 }
 
-/// What became of a packet.
+/// What happens to a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It arrives at this time, the first copy at least.
+    /// It arrives; the time is the first copy's.
     Arrives(Micros),
     /// The link lost it.
     Lost,
@@ -147,23 +146,22 @@ pub struct LinkModel {
     spec: LinkSpec,
     rng: fastrand::Rng,
     in_burst: bool,
-    /// When the queue will be empty.
+    /// When the queue is empty again.
     busy_until: Micros,
 }
 
 impl LinkModel {
-    /// A link with a seed of its own.
+    /// A link with its own seed.
     pub fn new(spec: LinkSpec, seed: u64) -> LinkModel {
         let rng = fastrand::Rng::with_seed(seed);
         LinkModel { spec, rng, in_burst: false, busy_until: Micros::ZERO }
     }
 
-    /// What the link does.
     pub fn spec(&self) -> &LinkSpec {
         &self.spec
     }
 
-    /// Replaces what the link does from now on: a cut, a recovery.
+    /// Replaces the specification from now on, as for a cut or a recovery.
     pub fn set(&mut self, spec: LinkSpec) {
         self.spec = spec;
     }
@@ -183,7 +181,7 @@ impl LinkModel {
         }
     }
 
-    /// When the last byte has left, or nothing where the queue is full.
+    /// When the packet's last byte leaves the queue; `None` if the queue is full.
     fn queue(&mut self, now: Micros, bytes: usize) -> Option<Micros> {
         let Some(rate) = self.spec.rate else { return Some(now) };
         let start = self.busy_until.max(now);
@@ -196,7 +194,7 @@ impl LinkModel {
         Some(self.busy_until)
     }
 
-    /// Decides what becomes of a packet; calls `arrive` for each copy.
+    /// Decides what happens to a packet, and calls `arrive` with the time of each copy.
     pub fn carry(&mut self, now: Micros, bytes: usize, mut arrive: impl FnMut(Micros)) -> Fate {
         let Some(left) = self.queue(now, bytes) else { return Fate::Dropped };
         if self.spec.loss.loses(&mut self.rng, &mut self.in_burst) {
@@ -214,8 +212,8 @@ impl LinkModel {
         Fate::Arrives(left + latency)
     }
 
-    /// When part of a stream arrives: late like a packet, but neither lost nor dropped. That parts stay in
-    /// order is the caller's care.
+    /// When a part of a stream arrives: delayed like a packet, but neither lost nor dropped. The
+    /// caller keeps the parts in order.
     pub fn carry_reliably(&mut self, now: Micros, bytes: usize) -> Micros {
         let left = self.queue(now, bytes).unwrap_or(self.busy_until.max(now));
         left + self.sample()
@@ -233,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn bursty_loss_has_the_share_and_the_length_it_was_told() {
+    fn bursty_loss_has_the_share_and_the_length_specified() {
         let loss = Loss::Bursty { share: 0.05, burst: 4.0 };
         let fates = fates(LinkSpec { loss, ..LinkSpec::PERFECT }, 200_000);
         let lost = fates.iter().filter(|fate| **fate == Fate::Lost).count();
@@ -253,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_have_the_moments_they_were_told() {
+    fn latencies_have_the_moments_specified() {
         let (mean, deviation) = (Micros::from_millis(80), Micros::from_millis(20));
         let latency = Latency::Normal(mean, deviation);
         let mut link = LinkModel::new(LinkSpec { latency, ..LinkSpec::PERFECT }, 3);

@@ -1,9 +1,10 @@
-//! The one seam: everything that speaks the protocol without IO is a [`Node`].
+//! The interface between nodes and their hosts: everything that speaks the protocol without IO is a
+//! [`Node`].
 //!
-//! A driver on real links and a simulator in virtual time do the same four things: hand an input to
-//! [`Node::handle`], send what the node wrote to its outbox, drain [`Node::poll`], and wake the node at
-//! [`Node::next_wake`]. Whatever a node asks of its surroundings (look a player up, dial a peer) is an event;
-//! the answer is an input like any other, so a simulator can delay it, lose it or let it come twice.
+//! A driver on real links and a simulator in virtual time do the same four things: pass an input to
+//! [`Node::handle`], send what the node wrote to its outbox, drain [`Node::poll`], and wake the
+//! node at [`Node::next_wake`]. A node's requests to its host (look a player up, dial a peer) are
+//! events; the answers are inputs like any other, so a simulator can delay, lose or repeat them.
 
 use crate::client::News;
 use crate::game::{Game, PlayerId};
@@ -15,46 +16,47 @@ use crate::{Client, Peer, Server};
 use foveate_wire::{Bytes, Micros, ObjectId};
 use std::net::SocketAddr;
 
-/// A participant of the protocol: server, client or peer. It opens no socket, asks for no clock and draws
-/// no random number but from a seed.
+/// A participant in the protocol: server, client or peer. It opens no socket, reads no clock, and
+/// takes all randomness from a seed.
 ///
-/// `now` is the host's clock. It never runs backwards, and is the same clock in `handle` and `next_wake`.
+/// `now` is the host's clock. It never runs backwards, and is the same clock in `handle` and
+/// `next_wake`.
 pub trait Node {
-    /// What its program asks of it, and the answers to what it asked.
+    /// Commands of the program, and answers to the node's requests.
     type Command;
-    /// What its host has to do, or may want to know.
+    /// Requests to the host, and reports for the program.
     type Event;
 
-    /// Takes one input. Everything that it makes the node send goes to `out` before this returns.
+    /// Takes one input. Everything that the node sends in response goes to `out` before this
+    /// returns.
     fn handle(&mut self, now: Micros, input: NodeInput<'_, Self::Command>, out: &mut impl Outbox);
 
     /// The next event, oldest first. Drain it after every `handle`.
     fn poll(&mut self) -> Option<Self::Event>;
 
-    /// When to hand over [`NodeInput::Wake`], even if nothing arrives; in the past if that is overdue.
+    /// When to pass [`NodeInput::Wake`], even if nothing arrives; in the past if that is overdue.
     /// Ask again after every `handle`.
     fn next_wake(&self, now: Micros) -> Micros;
 }
 
-/// One thing that happens to a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeInput<'a, C> {
     /// A link was made.
     Connected(Link, Remote),
     /// A datagram arrived.
     Datagram(Link, &'a [u8]),
-    /// A message of the reliable stream arrived, whole.
+    /// A whole message arrived on the reliable stream.
     Message(Link, &'a [u8]),
     /// A link ended that this node did not close.
     Closed(Link),
     /// The time named by [`Node::next_wake`] has come.
     Wake,
-    /// Its program, or an answer to an event.
+    /// A command of the program, or an answer to an event.
     Command(C),
 }
 
 impl<'a, C> NodeInput<'a, C> {
-    /// The same input for a node with other commands; none if the command is not for it.
+    /// The same input for a node with other commands; `None` if `map` rejects the command.
     pub fn map_command<D>(self, map: impl FnOnce(C) -> Option<D>) -> Option<NodeInput<'a, D>> {
         Some(match self {
             NodeInput::Connected(link, remote) => NodeInput::Connected(link, remote),
@@ -70,66 +72,65 @@ impl<'a, C> NodeInput<'a, C> {
 /// What the transport has proven about the other end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Remote {
-    /// Nothing: sessions identify themselves.
+    /// Nothing; the session identifies the player.
     Anonymous,
-    /// Datagrams to this address reach it: all that a transport without connections knows.
+    /// It receives datagrams at this address. Transports without connections prove no more.
     Address(SocketAddr),
     /// It holds the private key of this public one.
     Keyed {
-        /// The public key.
         key: Key,
-        /// This node asked for the link, by [`PeerEvent::Connect`].
+        /// Whether this node asked for the link, by [`PeerEvent::Connect`].
         dialled: bool,
     },
 }
 
-/// What a server's host tells it.
+/// Commands to a server.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ServerCommand {
-    /// The answer to [`ServerEvent::Asked`]: let the player in, with the objects kept from an earlier
-    /// visit. Rejected as full if they do not fit.
+    /// Answers [`ServerEvent::Asked`]: accepts the player, with the objects kept from an earlier
+    /// visit. The player is rejected as full if they do not fit.
     Admit(Link, PlayerId, Vec<(ObjectId, Vec<i32>)>),
-    /// The other answer.
+    /// Answers [`ServerEvent::Asked`]: rejects the player.
     Reject(Link, Refusal),
-    /// Bytes a round that a link carries, as measured; `None`: not known.
+    /// The measured capacity of a link in bytes per round; `None`: not known.
     SetCapacity(Link, Option<Bytes>),
-    /// How long the last round took, receiving and sending included.
+    /// The duration of the last round, receiving and sending included.
     EndRound(Micros),
-    /// End every session.
+    /// Ends every session.
     Close,
 }
 
-/// What a player's program tells its client.
+/// Commands to a client.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ClientCommand<G: Game> {
-    /// What the player does in every round from now on.
+    /// The player's input in every round from now on.
     SetInput(G::Input),
-    /// An action asked of an object.
+    /// Sends an action to an object.
     Ask(ObjectId, G::Action),
-    /// Another of the game's views.
+    /// Chooses one of the game's views.
     SetView(u8),
-    /// Look from another object, or with none from the avatar again.
+    /// Looks also from this object; `None`: from the avatar only.
     Watch(Option<ObjectId>),
-    /// Ask for a player's name; [`News::Named`] answers.
+    /// Asks for a player's name; [`News::Named`] answers.
     Who(PlayerId),
-    /// Leave for good.
+    /// Leaves for good.
     Leave,
 }
 
-/// What a player's program and the links tell a peer.
+/// Commands to a peer.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PeerCommand<G: Game> {
-    /// Join a world by way of the peer with this key, reached at this contact.
+    /// Joins a world through the peer with this key at this contact.
     Join(Key, Vec<u8>),
-    /// The answer to [`PeerEvent::Connect`] if no link could be made.
+    /// Answers [`PeerEvent::Connect`] if no link could be made.
     Unreachable(Key),
-    /// What the player does in the coming round.
+    /// The player's input in the next round.
     SetInput(G::Input),
-    /// An action asked of an object, whichever peer owns it.
+    /// Sends an action to an object, whichever peer owns it.
     Ask(ObjectId, G::Action),
-    /// Bytes a round that a link carries, as measured; `None`: not known.
+    /// The measured capacity of a link in bytes per round; `None`: not known.
     SetCapacity(Link, Option<Bytes>),
-    /// Hand over what others can own, and leave for good.
+    /// Hands over the objects that other peers can own, and leaves for good.
     Leave,
 }
 
@@ -212,7 +213,7 @@ impl<G: Game> Node for Peer<G> {
             NodeInput::Connected(link, Remote::Keyed { key, dialled }) => {
                 self.connected(link, (key, dialled), now, out);
             }
-            // A peer without a key cannot be held to anything.
+            // A peer without a key cannot be held responsible.
             NodeInput::Connected(link, Remote::Anonymous | Remote::Address(_)) => {
                 out.close(link, Refusal::Dishonest);
             }
@@ -239,20 +240,20 @@ impl<G: Game> Node for Peer<G> {
         Peer::poll(self)
     }
 
-    /// All peers' rounds begin together, by the world's clock.
+    /// All peers' rounds begin at the same time, by the world's clock.
     fn next_wake(&self, now: Micros) -> Micros {
         self.next_round(now)
     }
 }
 
-/// When rounds begin, for a node that counts them by its host's clock.
+/// When rounds begin, for a node that times them by its host's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pace {
     next: Micros,
 }
 
 impl Pace {
-    /// The first round begins then.
+    /// A pace whose first round begins at `first`.
     pub fn from(first: Micros) -> Pace {
         Pace { next: first }
     }
@@ -261,8 +262,8 @@ impl Pace {
         self.next
     }
 
-    /// Whether a round is due; then the next one is planned. A host that is more than two rounds late drops
-    /// rounds instead of falling behind for ever.
+    /// Whether a round is due; if so, the next one is scheduled. A host that is more than two
+    /// rounds late skips rounds, or it would stay behind for ever.
     pub fn is_due(&mut self, now: Micros, round: Micros) -> bool {
         if now < self.next {
             return false;
@@ -288,7 +289,7 @@ mod tests {
         assert!(pace.is_due(Micros(60), round));
         assert_eq!(pace.next(), Micros(100), "a late round does not delay the next");
         assert!(pace.is_due(Micros(230), round));
-        assert_eq!(pace.next(), Micros(280), "those that were missed are not made up for");
+        assert_eq!(pace.next(), Micros(280), "missed rounds are skipped");
         assert!(!pace.is_due(Micros(279), round) && pace.is_due(Micros(280), round));
     }
 }

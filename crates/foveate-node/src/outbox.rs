@@ -1,29 +1,29 @@
-//! Where a node's bytes go.
+//! Where nodes write what they send.
 
 use crate::session::Refusal;
 
-/// A link of the transport's.
+/// The number of a link, assigned by the host.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Link(pub u64);
 
-/// Takes what servers and clients say; all their effects leave through it.
+/// Takes everything that a node sends.
 pub trait Outbox {
-    /// May be lost. Not kept: it is copied, or sent at once.
+    /// Sends a datagram, which may be lost. The bytes are borrowed: copy them or send them at once.
     fn datagram(&mut self, to: Link, bytes: &[u8]);
-    /// Arrives, in order, or the link ends.
+    /// Sends a message, which arrives in order unless the link ends.
     fn message(&mut self, to: Link, bytes: &[u8]);
-    /// After what was said before, the link ends.
+    /// Ends the link after everything sent so far.
     fn close(&mut self, link: Link, why: Refusal);
 }
 
-/// Something that was said.
+/// Something that a node sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outgoing {
-    /// What may be lost.
+    /// A datagram, which may be lost.
     Datagram(Vec<u8>),
-    /// What must arrive.
+    /// A message, which arrives in order.
     Message(Vec<u8>),
-    /// That the link ends.
+    /// The end of the link.
     Close(Refusal),
 }
 

@@ -1,15 +1,16 @@
-//! Random numbers for rules: a keyed hash of what is being decided, not a stream with a position.
+//! Random numbers for rules: a keyed hash of the decision, not a stream with a position.
 //!
-//! Rules may run again (a client's prediction) or elsewhere (a peer that takes an object over), so a number
-//! depends on nothing but the seed, the object, the tick, the turn and how often the turn has asked.
+//! Rules may run again (a client's prediction) or elsewhere (a peer that takes an object over), so
+//! a number depends only on the seed, the object, the tick, the step and the number of earlier
+//! calls in that step.
 
 use foveate_wire::{ObjectId, Tick};
 use siphasher::sip::SipHasher13;
 use std::fmt;
 use std::hash::Hasher;
 
-/// What a world's random numbers are drawn from: 128 bits that its players must not know, because numbers
-/// to come follow from them.
+/// The seed of a world's random numbers: 128 bits that players must not know, because future
+/// numbers follow from them.
 ///
 /// The hosts on real links draw one from the system. [`WorldSeed::default`] is all zeros, which makes lab
 /// runs and tests reproducible.
@@ -17,18 +18,18 @@ use std::hash::Hasher;
 pub struct WorldSeed(pub [u8; 16]);
 
 impl WorldSeed {
-    /// What a client predicts with: not the server's, which it must not know.
+    /// The seed of clients' predictions. It differs from the server's, which clients must not know.
     pub const PREDICTION: WorldSeed = WorldSeed(*b"client's own one");
 }
 
-/// Does not print the secret.
+/// Hides the secret.
 impl fmt::Debug for WorldSeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("WorldSeed(..)")
     }
 }
 
-/// The random numbers of one turn.
+/// The random numbers of one step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dice {
     seed: WorldSeed,

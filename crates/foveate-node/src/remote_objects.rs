@@ -1,51 +1,49 @@
-//! Objects that others own, as a node knows them.
+//! A node's copies of objects that others own.
 
 use crate::game::Liveness;
 use foveate_wire::{Kind, KindId, ObjectId, Schema};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Replicas as rules read them: lanes by id. Each topology keeps them up to date in its own way.
+/// Replicas as rules read them: lanes by id. Servers, peers and region servers each update them in
+/// their own way.
 #[derive(Debug)]
 pub struct RemoteObjects {
     schema: Arc<Schema>,
     by_id: BTreeMap<ObjectId, Vec<i32>>,
-    /// Those that are not live.
+    /// Objects that are not live.
     stale: BTreeMap<ObjectId, Liveness>,
 }
 
 impl RemoteObjects {
-    /// None yet.
     pub fn new(schema: Arc<Schema>) -> RemoteObjects {
         RemoteObjects { schema, by_id: BTreeMap::new(), stale: BTreeMap::new() }
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
 
-    /// A ghost's state.
+    /// An object's lanes.
     pub fn lanes(&self, id: ObjectId) -> Option<&[i32]> {
         self.by_id.get(&id).map(Vec::as_slice)
     }
 
-    /// All of them, by id.
+    /// All objects, by id.
     pub fn iter(&self) -> impl Iterator<Item = (ObjectId, &[i32])> {
         self.by_id.iter().map(|(id, lanes)| (*id, lanes.as_slice()))
     }
 
-    /// How far a ghost may be relied on.
+    /// How up to date an object is.
     pub fn liveness(&self, id: ObjectId) -> Liveness {
         self.stale.get(&id).copied().unwrap_or(Liveness::Live)
     }
 
-    /// A ghost is heard of no more for now, or again; nothing happens if there is none of this id.
+    /// Sets how up to date an object is; does nothing if there is none with this id.
     pub fn set_liveness(&mut self, id: ObjectId, liveness: Liveness) {
         match liveness {
             Liveness::Live => drop(self.stale.remove(&id)),
@@ -54,7 +52,8 @@ impl RemoteObjects {
         }
     }
 
-    /// A ghost appears or changes, and is live. Lanes of another count than its kind's are not taken.
+    /// Adds or replaces an object and makes it live. Returns false, and changes nothing, if the
+    /// lane count is not that of its kind.
     pub fn put(&mut self, id: ObjectId, lanes: &[i32]) -> bool {
         let fits = self.schema.kind(id.kind()).is_some_and(|kind| kind.lane_count() == lanes.len());
         if fits {
@@ -66,7 +65,7 @@ impl RemoteObjects {
         fits
     }
 
-    /// Puts a ghost elsewhere, in steps of its place.
+    /// Moves an object by steps of its place.
     pub fn shift(&mut self, id: ObjectId, steps: [i32; 3]) {
         let place = self.schema.kind(id.kind()).and_then(|kind| kind.place);
         if let (Some(place), Some(lanes)) = (place, self.by_id.get_mut(&id)) {
@@ -74,18 +73,18 @@ impl RemoteObjects {
         }
     }
 
-    /// A ghost is no more, or is owned here from now on.
+    /// Removes an object that is gone, or that this node owns from now on.
     pub fn remove(&mut self, id: ObjectId) -> Option<Vec<i32>> {
         self.stale.remove(&id);
         self.by_id.remove(&id)
     }
 
-    /// Where a ghost is; none without a place.
+    /// Where an object is; `None` for kinds without a place.
     pub fn place(&self, id: ObjectId) -> Option<[f32; 3]> {
         place_of(&self.schema, id.kind(), self.lanes(id)?)
     }
 
-    /// Calls `found` with those within a radius.
+    /// Calls `found` with the objects within a radius.
     pub fn around(&self, at: [f32; 3], radius: f32, mut found: impl FnMut(ObjectId)) {
         for (id, lanes) in &self.by_id {
             let place = place_of(&self.schema, id.kind(), lanes);
@@ -95,14 +94,14 @@ impl RemoteObjects {
         }
     }
 
-    /// All of a kind, by id.
+    /// All objects of a kind, by id.
     pub fn of_kind(&self, kind: KindId) -> impl Iterator<Item = ObjectId> + '_ {
         let (first, last) = (ObjectId::new(kind, 0, 0), ObjectId::new(kind, u32::MAX, u32::MAX));
         self.by_id.range(first..=last).map(|(id, _)| *id)
     }
 }
 
-/// Where lanes put an object; none for kinds without a place.
+/// Where lanes place an object; `None` for kinds without a place.
 pub(crate) fn place_of(schema: &Schema, kind: KindId, lanes: &[i32]) -> Option<[f32; 3]> {
     position_of(schema.kind(kind)?, lanes)
 }
@@ -117,7 +116,7 @@ pub(crate) fn position_of(kind: &Kind, lanes: &[i32]) -> Option<[f32; 3]> {
     Some(at)
 }
 
-/// How far two places are from each other.
+/// The distance between two places.
 pub(crate) fn apart(a: [f32; 3], b: [f32; 3]) -> f32 {
     (0..3).map(|axis| (a[axis] - b[axis]).powi(2)).sum::<f32>().sqrt()
 }

@@ -1,9 +1,9 @@
-//! What client and server say to each other beside states: joining, inputs, actions, events.
+//! The messages between client and server besides states: joining, inputs, actions, events.
 //!
-//! Two streams of the transport carry it. **Messages** are reliable and ordered: joining, refusals,
-//! views, actions, leaving. **Datagrams** may be lost: upwards one a tick with acknowledgement and
-//! the last inputs, downwards one a tick with the state packet, and riding on it what became of the
-//! inputs, an echo for the clock, and events. The bytes are described in `docs/WIRE.md`.
+//! They use two channels of the transport. **Messages** are reliable and ordered: joining,
+//! refusals, views, actions, leaving. **Datagrams** may be lost. A client sends one per tick, with
+//! an acknowledgement and its last inputs. A server sends one per tick, with the state packet, the
+//! inputs it has used, an echo for the clock, and events. `docs/WIRE.md` describes the bytes.
 
 use crate::bytes::Bytes;
 use crate::game::PlayerId;
@@ -12,36 +12,37 @@ use foveate_wire::packet::{Ack, MAX_PACKET, VERSION};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The longest message.
+/// The longest message, in bytes.
 pub const MAX_MESSAGE: usize = 16 * 1024;
 /// The longest name of a player, in bytes.
 pub const MAX_NAME: usize = 32;
-/// Inputs in a datagram: the newest, and earlier ones should their datagrams be lost. Losses come in
-/// bursts.
+/// Inputs in a datagram: the newest, and earlier ones in case their datagrams were lost. Losses
+/// come in bursts.
 pub const REPEATED: usize = 6;
-/// What a frame may add to a state packet.
+/// Bytes that a frame may add to a state packet.
 pub const SERVER_DATAGRAM_ROOM: usize = 32;
 
 const INPUT: u8 = VERSION << 4 | 3;
 const FRAME: u8 = VERSION << 4 | 4;
 
-/// The version from which on a server sends reliable events as messages. Packets and frames are those of the
-/// version before, and begin with its number.
+/// From this version on, a server sends reliable events as messages. Packets and frames are those
+/// of the version before, and begin with its number.
 pub const RELIABLE_EVENTS: u8 = 2;
 
-/// The version from which on a session can move from one server to another.
+/// From this version on, a session can move from one server to another.
 pub const MOVING_SESSIONS: u8 = 3;
 
 /// The versions of the wire that this end speaks, oldest first.
 pub const VERSIONS: [u8; 3] = [VERSION, RELIABLE_EVENTS, MOVING_SESSIONS];
 
-/// Addresses of one server at most,
+/// The most addresses of one server.
 pub const MAX_ADDRESSES: usize = 4;
-/// and the bytes of each.
+/// The most bytes of each address.
 pub const MAX_ADDRESS: usize = 128;
 
-/// Whether a player may have this name: it is shown to others as it is, so nothing in it may be invisible, change the
-/// direction of what stands beside it, or make it look like another name by white space.
+/// Whether a player may have this name. Names are shown to other players unchanged, so they must
+/// not contain invisible characters, characters that change the text direction, or white space that
+/// makes them look like another name.
 pub fn is_player_name(name: &str) -> bool {
     let is_hidden = |c: char| {
         c.is_control()
@@ -59,9 +60,9 @@ pub fn is_player_name(name: &str) -> bool {
 /// Why a session was refused or ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Refusal {
-    /// None of their versions is spoken here.
+    /// The server speaks none of the client's versions.
     Version,
-    /// Their schema differs.
+    /// The schemas differ.
     Schema,
     /// The connect token is missing, forged or not for this server.
     Token,
@@ -73,17 +74,17 @@ pub enum Refusal {
     Name,
     /// Another session has this name.
     NameTaken,
-    /// No room.
+    /// The server is full.
     Full,
-    /// A message that is no message, or too long.
+    /// A message that cannot be read, or is too long.
     Malformed,
     /// Nothing arrived, or nothing was acknowledged, for too long.
     Timeout,
     /// The server is shutting down.
     Closing,
-    /// They lied: a peer's verdict says how.
+    /// A peer cheated; the verdict says how.
     Dishonest,
-    /// The server cannot read or write what it stores.
+    /// The server cannot read or write its storage.
     Storage,
     /// The connect token would live too long: its issuer's clock is ahead of the server's.
     TokenClock,
@@ -92,7 +93,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// All of them, in the order of their codes.
+    /// All reasons, in the order of their codes.
     pub const ALL: [Refusal; 15] = [
         Refusal::Version,
         Refusal::Schema,
@@ -112,17 +113,17 @@ impl Refusal {
     ];
 }
 
-/// A secret that lets a session go on over a new link.
+/// A secret that lets a client resume its session over a new link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ResumeKey(pub [u8; 16]);
 
 /// Where a server can be reached.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 pub struct ServerContact {
-    /// Best first; at most [`MAX_ADDRESSES`], of [`MAX_ADDRESS`] bytes each. `HOST:PORT` for QUIC and WebTransport,
-    /// `ws://HOST:PORT` or `wss://HOST:PORT` for WebSocket.
+    /// Best first; at most [`MAX_ADDRESSES`], of [`MAX_ADDRESS`] bytes each. `HOST:PORT` for QUIC
+    /// and WebTransport, `ws://HOST:PORT` or `wss://HOST:PORT` for WebSocket.
     pub addresses: Vec<String>,
-    /// The SHA-256 of its certificate; empty: one that the system trusts.
+    /// The SHA-256 of the server's certificate; empty for one that the system trusts.
     pub certificate: Vec<u8>,
 }
 
@@ -132,7 +133,7 @@ impl ServerContact {
         self.addresses.iter().map(String::as_str).filter(|it| !it.contains("://"))
     }
 
-    /// Whether it keeps to the limits.
+    /// Whether the contact keeps the limits.
     pub fn is_valid(&self) -> bool {
         let short = self.addresses.iter().all(|it| !it.is_empty() && it.len() <= MAX_ADDRESS);
         let hash = matches!(self.certificate.len(), 0 | 32);
@@ -140,11 +141,11 @@ impl ServerContact {
     }
 }
 
-/// Lets a client in at a server that another server named to it, once.
+/// Lets a client enter, once, at a server that another server named.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Ticket(pub [u8; 16]);
 
-/// What a client says on the reliable stream.
+/// A client's messages on the reliable stream.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ClientMessage<A> {
     /// Asks to join.
@@ -155,30 +156,29 @@ pub enum ClientMessage<A> {
         schema: u64,
         /// The player's name.
         name: String,
-        /// What lets it in, as the server's operator gave it out.
+        /// The connect token, as the server's operator issued it.
         token: Vec<u8>,
-        /// The key of a session that broke off.
+        /// The key of the session to resume.
         resume: Option<ResumeKey>,
     },
-    /// Another view from now on.
+    /// Selects another view.
     View(u8),
-    /// An action for an object, by a player that is shown the world of a tick.
+    /// Sends an action to an object.
     Ask {
         /// The object.
         object: u64,
-        /// What is asked.
         action: A,
-        /// The tick that was shown.
+        /// The tick that the player saw.
         seen: u32,
     },
     /// Leaves for good.
     Leave,
-    /// Look from this object, too, as far as the game allows it; none: only from one's own.
+    /// Looks also from this object, if the game allows it; `None`: only from the client's own.
     Watch(Option<u64>),
     /// Asks for a player's name.
     Who(u32),
-    /// Instead of a hello, at a server that another server named: by [`ServerMessage::Redirect`] or
-    /// [`ServerMessage::Next`].
+    /// Enters, instead of a hello, at a server that another server named by
+    /// [`ServerMessage::Redirect`] or [`ServerMessage::Next`].
     Enter {
         /// Versions of the wire that the client speaks.
         versions: Vec<u8>,
@@ -191,33 +191,32 @@ pub enum ClientMessage<A> {
     },
 }
 
-/// What a server says on the reliable stream.
+/// A server's messages on the reliable stream.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ServerMessage {
-    /// The player is in.
+    /// The server accepts the client.
     Welcome {
-        /// The version of the wire that is spoken from now on.
+        /// The version of the wire from now on.
         version: u8,
         /// The player's number.
         player: u32,
         /// The player's avatar.
         avatar: u64,
-        /// The tick at hand.
+        /// The current tick.
         tick: u32,
-        /// The length of a round, microseconds.
+        /// The length of a round in microseconds.
         round: u64,
-        /// For resuming.
+        /// Resumes the session over a new link.
         resume: ResumeKey,
-        /// Whether the session goes on; otherwise whatever the client knew is void.
+        /// Whether the session continues; if not, all state that the client has is void.
         resumed: bool,
     },
-    /// The session is refused.
+    /// The server rejects the client, or ends the session.
     Refused {
-        /// The code.
         why: Refusal,
-        /// In words, with both sides' figures.
+        /// An explanation, with the values of both sides.
         text: String,
-        /// For [`Refusal::Schema`]: what the server's schema is.
+        /// For [`Refusal::Schema`]: the server's schema. Otherwise empty.
         schema: String,
     },
     /// Answers [`ClientMessage::Who`].
@@ -227,31 +226,32 @@ pub enum ServerMessage {
         /// The name; empty if the player is gone.
         name: String,
     },
-    /// Events that must arrive, one after the other in postcard; only to clients of version [`RELIABLE_EVENTS`] or later.
+    /// Reliable events, one after the other in postcard; only to clients of version
+    /// [`RELIABLE_EVENTS`] or later.
     Events(Vec<u8>),
-    /// Another server is responsible: connect there, and enter with the ticket. Like all that follows, only to clients of
-    /// version [`MOVING_SESSIONS`] or later.
+    /// Another server is responsible: connect there, and enter with the ticket. This message and
+    /// all below are only sent to clients of version [`MOVING_SESSIONS`] or later.
     Redirect {
         /// The server.
         contact: ServerContact,
         /// For [`ClientMessage::Enter`].
         ticket: Ticket,
     },
-    /// The session is about to move to this server: connect and enter there, and stay here as well.
+    /// The session is about to move to this server: connect and enter there, and keep this link.
     Next {
         /// The server.
         contact: ServerContact,
         /// For [`ClientMessage::Enter`].
         ticket: Ticket,
     },
-    /// The client is expected, or may be soon: keep the link.
+    /// The server expects the client, or may do so soon: keep the link.
     Wait,
-    /// The session is hosted by the server at this link, in this session epoch. The highest epoch counts.
+    /// The server at this link hosts the session in this session epoch. The highest epoch wins.
     Hosted {
         /// The session epoch.
         epoch: u64,
     },
-    /// The server to try if this one is silent; none: there is none for now.
+    /// The server to try if this one is silent; `None`: there is none now.
     Standby(Option<ServerContact>),
 }
 
@@ -266,11 +266,11 @@ pub struct JoinedPlayer {
 
 /// Writes a message.
 pub fn write_message<T: Serialize>(message: &T) -> Vec<u8> {
-    // Fails only for types that cannot be written at all, which the types above are not.
+    // Fails only for types that cannot be serialized, and the types above can.
     postcard::to_allocvec(message).unwrap_or_default()
 }
 
-/// Reads a message; all of the bytes must be used.
+/// Reads a message; `None` unless it uses all of the bytes.
 pub fn read_message<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     if bytes.len() > MAX_MESSAGE {
         return None;
@@ -281,9 +281,9 @@ pub fn read_message<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 /// A datagram of a client.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClientDatagram<I> {
-    /// What arrived.
+    /// The packets that arrived.
     pub ack: Option<Ack>,
-    /// The client's clock, milliseconds; comes back as an echo.
+    /// The client's clock in milliseconds; the server echoes it.
     pub clock: u16,
     /// The number of the first input.
     pub first: u16,
@@ -309,7 +309,8 @@ impl<I: Serialize + DeserializeOwned> ClientDatagram<I> {
         }
     }
 
-    /// Reads a datagram into `self`, whose memory is used again; false leaves nothing of use in it.
+    /// Reads a datagram into `self`, whose memory is reused. If false, the contents of `self` are
+    /// meaningless.
     pub fn read(&mut self, bytes: &[u8]) -> bool {
         let mut rest = Bytes(bytes);
         let (Some(INPUT), Some(flags), Some(clock)) = (rest.u8(), rest.u8(), rest.u16()) else {
@@ -342,18 +343,18 @@ impl<I> Default for ClientDatagram<I> {
     }
 }
 
-/// What rides on a server's datagram.
+/// A datagram of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServerDatagram<'a> {
-    /// The newest input that the state takes into account, and how many wait after it.
+    /// The number of the newest input that the state includes, and how many inputs wait.
     pub input: Option<(u16, u8)>,
-    /// The newest clock heard, and how many milliseconds ago that was.
+    /// The client's newest clock, and its age in milliseconds.
     pub echo: Option<(u16, u8)>,
-    /// The tick, where no state packet tells it.
+    /// The tick; meaningful only without a state packet, which has its own.
     pub tick: u16,
-    /// Events, one after the other.
+    /// Events, one after the other in postcard.
     pub events: &'a [u8],
-    /// The state packet, or nothing.
+    /// The state packet; empty if there is none.
     pub state: &'a [u8],
 }
 

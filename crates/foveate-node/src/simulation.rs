@@ -1,4 +1,4 @@
-//! The owner's side of a game: turns, in order, on the objects of a publisher.
+//! Runs the rules of a game on the objects that a node owns.
 
 mod steps;
 
@@ -15,14 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use steps::StepPart;
 
-/// Inputs of one player that one tick takes at most; later ones wait.
+/// The most inputs of one player that a tick uses; later ones wait.
 pub const MAX_INPUTS: usize = 2;
-/// Actions that wait for the next tick at most; what is beyond is dropped and counted.
+/// The most actions that wait for the next tick; others are dropped and counted.
 pub const MAX_ACTIONS: usize = 65_536;
-/// New objects of one tick at most; what is beyond is dropped and counted.
+/// The most objects created in one tick; others are dropped and counted.
 pub const MAX_SPAWNS: usize = 4_096;
 
-/// Ticks in which all objects are sorted into teams.
+/// Ticks in which every object's team is updated once.
 const TEAMS_EVERY: u32 = 8;
 
 /// One object acted on another.
@@ -32,49 +32,49 @@ pub struct Interacted {
     pub by: ObjectId,
     /// The object acted on.
     pub with: ObjectId,
-    /// The time after which half of their interest in each other is left.
+    /// The half-life of their interest in each other.
     pub half_life: Micros,
 }
 
 /// Runs a game's rules for all objects that this node owns.
 pub struct Simulation<G: Game> {
     pub game: Arc<G>,
-    /// The objects, and who is told of them. After [`step`](Simulation::step) call its
+    /// The objects and their observers. After [`step`](Simulation::step) call its
     /// [`round`](Publisher::round) with the same tick.
     pub publisher: Publisher,
-    /// Objects that others own, as far as this node knows them: rules read them like their own.
+    /// Objects owned elsewhere, as far as this node knows them. Rules read them like their own.
     pub ghosts: RemoteObjects,
-    /// Objects of the store that this node does not step: replicas of what other nodes own. Rules read them, and
-    /// actions asked of them go [elsewhere](Simulation::drain_elsewhere).
+    /// Objects of the store that this node does not step: replicas of what other nodes own. Rules
+    /// read them, and actions on them go to [`drain_elsewhere`](Simulation::drain_elsewhere).
     pub relayed: BTreeSet<ObjectId>,
-    /// Names what rules create. A server that has storage, and a peer, tell it which numbers are free.
+    /// Ids for the objects that rules create. A peer, or a server with storage, sets which numbers
+    /// are free.
     pub ids: IdAllocator,
-    /// What [`StepContext::random`] draws from. All zeros at first; the hosts on real links put a secret
-    /// one in.
+    /// The seed of [`StepContext::random`]. All zeros at first; hosts on real links set a secret
+    /// one.
     pub seed: WorldSeed,
-    /// As whose the objects are published.
+    /// The owner under which the objects are published.
     owner: OwnerId,
-    /// What players do in the coming tick, by avatar.
+    /// The inputs for the coming tick, by avatar.
     inputs: BTreeMap<ObjectId, Vec<G::Input>>,
     waiting: Vec<(ObjectId, G::Action, Requester)>,
-    /// What is asked of ghosts: for their owners to carry out.
+    /// Actions on objects owned elsewhere, for their owners.
     elsewhere: Vec<(ObjectId, G::Action, Requester)>,
     effects: Effects<G>,
     /// The interactions of the last tick.
     interactions: Vec<Interacted>,
     /// The next serial of the fixed ids of each origin.
     serials: BTreeMap<u32, u32>,
-    /// What rules removed in the last tick,
+    /// The objects that rules removed in the last tick.
     removed: Vec<ObjectId>,
-    /// and what they created.
+    /// The objects that rules created in the last tick.
     created: Vec<ObjectId>,
     turns: Vec<(ObjectId, Slot)>,
-    /// What the parts of a tick's turns need, where several threads take them.
+    /// Buffers for the parts of a tick, if several threads run the steps.
     parts: Vec<StepPart<G>>,
     lanes: Vec<i32>,
     dropped: u64,
     dropped_spawns: u64,
-    /// One round's length.
     pub(crate) round: Micros,
     pub(crate) cooldowns: Cooldowns,
     refused: [u64; ActionFault::ALL.len()],
@@ -110,21 +110,21 @@ impl<G: Game> Simulation<G> {
         }
     }
 
-    /// The same for one of several nodes, such as a peer: its objects are published as the node's, and it
-    /// can create objects once [`ids`](Simulation::ids) has numbers.
+    /// The same for one of several nodes, such as a peer: its objects are published under `owner`,
+    /// and it can create objects once [`ids`](Simulation::ids) has numbers.
     pub fn owned_by(mut self, owner: OwnerId) -> Simulation<G> {
         (self.owner, self.ids) = (owner, IdAllocator::for_node(PlayerId(owner.0)));
         self
     }
 
-    /// Puts the objects of a new world into it.
+    /// Spawns the objects of a new world.
     pub fn populate(&mut self) -> Result<(), StoreError> {
         let game = Arc::clone(&self.game);
         game.populate().iter().try_for_each(|spawn| self.spawn(PlayerId(0), spawn).map(|_| ()))
     }
 
-    /// An object that a player or the world begins with. Its id is the same at every node that spawns
-    /// the same objects in the same order.
+    /// Spawns an object that a player or the world starts with. Its id is the same at every node
+    /// that spawns the same objects in the same order.
     pub fn spawn(&mut self, origin: PlayerId, spawn: &Spawn) -> Result<ObjectId, StoreError> {
         let serial = self.serials.entry(origin.0).or_default();
         let id = ObjectId::new(spawn.kind, origin.0, *serial);
@@ -133,8 +133,9 @@ impl<G: Game> Simulation<G> {
         Ok(id)
     }
 
-    /// A new object of a player's, or with 0 of the world's, with an id that no other object has or had.
-    /// None, and counted, if there is no room for it, or no id: see [`IdAllocator::allocate`].
+    /// Creates an object of a player, or of the world if `origin` is 0, with an id that no other
+    /// object has or had. `None`, and counted, if there is no room or no id: see
+    /// [`IdAllocator::allocate`].
     pub fn create(&mut self, origin: PlayerId, spawn: &Spawn) -> Option<ObjectId> {
         let created = self.try_create(origin, spawn);
         self.dropped_spawns += u64::from(created.is_none());
@@ -144,14 +145,14 @@ impl<G: Game> Simulation<G> {
     fn try_create(&mut self, origin: PlayerId, spawn: &Spawn) -> Option<ObjectId> {
         loop {
             let id = self.ids.allocate(spawn.kind, origin)?;
-            // Numbers repeat after a billion: an old object may still be there.
+            // Numbers repeat after a billion: an old object may still exist.
             if self.ghosts.lanes(id).is_none() && self.publisher.store.find(id).is_none() {
                 return self.restore(id, &spawn.lanes).ok().map(|_| id);
             }
         }
     }
 
-    /// An object that was there before, as it was.
+    /// Restores an object with its former id and state.
     pub fn restore(&mut self, id: ObjectId, lanes: &[i32]) -> Result<Slot, StoreError> {
         if !id.is_minted() {
             let serial = self.serials.entry(id.origin()).or_default();
@@ -165,7 +166,7 @@ impl<G: Game> Simulation<G> {
         self.publisher.store.find(self.game.avatar_of(player))
     }
 
-    /// What a player does in the coming tick. More than [`MAX_INPUTS`] are not taken.
+    /// Adds an input for the coming tick. False beyond [`MAX_INPUTS`].
     pub fn input(&mut self, avatar: ObjectId, input: G::Input) -> bool {
         let inputs = self.inputs.entry(avatar).or_default();
         let room = inputs.len() < MAX_INPUTS;
@@ -175,7 +176,7 @@ impl<G: Game> Simulation<G> {
         room
     }
 
-    /// Somebody asks something of an object; its turn is in the coming tick.
+    /// Queues an action on an object for the coming tick. False if there is no room.
     pub fn ask(&mut self, object: ObjectId, action: G::Action, by: Requester) -> bool {
         let room = self.waiting.len() < MAX_ACTIONS;
         if room {
@@ -184,8 +185,8 @@ impl<G: Game> Simulation<G> {
         room
     }
 
-    /// The same for an action that comes from elsewhere, a player or another peer's rules: it must keep to the
-    /// game's limits. `Ok(false)`: there is no room for it.
+    /// The same for an action from elsewhere, of a player or of another peer's rules: it must keep
+    /// the game's limits. `Ok(false)`: there is no room for it.
     pub fn request(
         &mut self,
         object: ObjectId,
@@ -199,27 +200,28 @@ impl<G: Game> Simulation<G> {
         Ok(self.ask(object, action, by))
     }
 
-    /// Actions that broke a limit of the game's, by [`ActionFault`].
+    /// How many actions broke a limit of the game, by [`ActionFault`].
     pub fn refused_actions(&self) -> &[u64; ActionFault::ALL.len()] {
         &self.refused
     }
 
-    /// Actions that were dropped because too many waited.
+    /// How many actions were dropped because too many waited.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Objects that were not created: more than [`MAX_SPAWNS`] in a tick, no id, no room.
+    /// How many objects were not created: more than [`MAX_SPAWNS`] in a tick, no id, or no room.
     pub fn dropped_spawns(&self) -> u64 {
         self.dropped_spawns
     }
 
-    /// What rules removed in the last tick: a store that keeps objects forgets these.
+    /// The objects that rules removed in the last tick; storage deletes them.
     pub fn removed(&self) -> &[ObjectId] {
         &self.removed
     }
 
-    /// What rules created in the last tick: a store that keeps objects saves these together with what was removed.
+    /// The objects that rules created in the last tick; storage saves them in the transaction that
+    /// deletes the removed ones.
     pub fn created(&self) -> &[ObjectId] {
         &self.created
     }
@@ -229,26 +231,27 @@ impl<G: Game> Simulation<G> {
         World::new(self, self.publisher.store.tick())
     }
 
-    /// Takes what was asked of ghosts since the last call.
+    /// Takes the actions on objects owned elsewhere since the last call.
     pub fn drain_elsewhere(&mut self) -> std::vec::Drain<'_, (ObjectId, G::Action, Requester)> {
         self.elsewhere.drain(..)
     }
 
-    /// Takes what was asked and has not had its turn: for whoever carries it out elsewhere.
+    /// Takes the actions that still wait, for another node to carry out.
     pub fn drain_waiting(&mut self) -> std::vec::Drain<'_, (ObjectId, G::Action, Requester)> {
         self.waiting.drain(..)
     }
 
-    /// Calls `found` with everything that is known here, own objects and ghosts alike.
+    /// Calls `found` with every known object, owned here or elsewhere.
     pub fn each(&self, mut found: impl FnMut(ObjectId, &[i32])) {
         let store = &self.publisher.store;
         store.iter().for_each(|(id, slot)| found(id, store.lanes(slot)));
-        // What has just become this node's may still have its ghost.
+        // An object that has just become this node's may still have a replica.
         let others = self.ghosts.iter().filter(|(id, _)| store.find(*id).is_none());
         others.for_each(|(id, lanes)| found(id, lanes));
     }
 
-    /// One tick: first what was asked, in order, then everybody's turn. `happened` gets the events.
+    /// Runs one tick: first the waiting actions in order, then the step of each object. `happened`
+    /// receives the events.
     pub fn step(&mut self, tick: Tick, mut happened: impl FnMut(EventArea, G::Event)) {
         self.removed.clear();
         let asked = std::mem::take(&mut self.waiting);
@@ -284,7 +287,8 @@ impl<G: Game> Simulation<G> {
         self.settle(&mut happened);
     }
 
-    /// One tick of one object alone, without inputs: for one that came late and has to catch up.
+    /// Runs one tick of one object without inputs, for an object that arrived late and has to catch
+    /// up.
     pub fn step_one(&mut self, tick: Tick, id: ObjectId) {
         let slot = self.publisher.store.find(id).filter(|_| self.game.steps(id.kind()));
         if let Some(slot) = slot
@@ -295,7 +299,7 @@ impl<G: Game> Simulation<G> {
         }
     }
 
-    /// Puts an eighth of the objects of this node into their teams, and calls `sorted` with those that
+    /// Updates the teams of an eighth of this node's objects, and calls `sorted` with those that
     /// changed.
     pub fn sort_teams(&mut self, tick: Tick, mut sorted: impl FnMut(&mut Publisher, ObjectId, u8)) {
         let mut turns = std::mem::take(&mut self.turns);
@@ -318,19 +322,21 @@ impl<G: Game> Simulation<G> {
         &self.interactions
     }
 
-    /// Players, and the world, of whom it is remembered which fixed ids were given out.
+    /// The number of origins (players, and the world) whose next fixed id is stored.
     pub fn remembered_origins(&self) -> usize {
         self.serials.len()
     }
 
-    /// A player is gone, and nothing of theirs is in the world: nothing waits for them, and nothing is remembered.
+    /// Forgets a player who is gone and has no objects in the world: waiting inputs, and the next
+    /// fixed id.
     pub fn forget_player(&mut self, player: PlayerId) {
         self.inputs.remove(&ObjectId::new(self.game.avatar(), player.0, 0));
         self.serials.remove(&player.0);
     }
 
-    /// One object's turn, and whether the rule removed it: the caller takes it away. `nth`: 0 for the object's step;
-    /// actions count from 1, all objects' together, so that two of them on one object draw different numbers.
+    /// Runs one object's step or action; returns whether the rule removed it, and the caller then
+    /// removes it. `nth` is 0 for the step; actions count from 1 over all objects, so that two
+    /// actions on one object draw different random numbers.
     fn turn(
         &mut self,
         tick: Tick,
@@ -347,7 +353,7 @@ impl<G: Game> Simulation<G> {
         let mut turn = turn.with_seed(*seed, nth);
         rule(game, &mut turn);
         let removed = turn.is_removed();
-        // The object was found alive, and its lanes are its own: they cannot be refused.
+        // The object exists and the lanes are its own, so they cannot be refused.
         let written = publisher.store.set_lanes(slot, lanes);
         debug_assert!(written.is_ok());
         removed
@@ -369,7 +375,7 @@ impl<G: Game> Simulation<G> {
     }
 }
 
-/// What a node owns and what it knows of the rest, as one world.
+/// The objects that a node owns and those that it knows, as one world.
 struct Whole<'a> {
     publisher: &'a Publisher,
     ghosts: &'a RemoteObjects,
@@ -385,7 +391,7 @@ impl Scene for Whole<'_> {
         let held = match (store.find(id), tick) {
             (Some(slot), Some(tick)) => store.committed_at(slot, tick),
             (Some(slot), None) => store.committed(slot),
-            // Ghosts are not rewound: as they are known here is how they were seen here.
+            // Replicas are not rewound: their current state is what was shown here.
             (None, _) => self.ghosts.lanes(id),
         };
         held.map(|held| lanes.copy_from_slice(held)).is_some()

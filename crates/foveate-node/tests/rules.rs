@@ -13,7 +13,7 @@ struct Walker {
     pos: [f32; 2],
 }
 
-/// Writes down what it draws: in its step, and in up to three actions.
+/// Stores the numbers that it draws, in its step and in up to three actions.
 #[derive(Replicate, Clone, Copy, PartialEq, Debug, Default)]
 struct Die {
     #[replicate(place)]

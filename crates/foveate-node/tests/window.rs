@@ -1,4 +1,5 @@
-//! A server as a window: the rules run by another simulation, and a client plays there as at any server.
+//! A server as a window: another simulation runs the rules, and a client plays there as at any
+//! server.
 
 use foveate_node::client::{ClientPhase, News};
 use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
@@ -75,7 +76,7 @@ struct House {
 }
 
 impl House {
-    /// The world is old already when the window is opened.
+    /// The world has run for some time before the window is opened.
     fn new() -> House {
         let game = Arc::new(Walk(Arc::new(Schema::new(vec![Walker::spec()]).unwrap())));
         let rounds = Rounds::every(Micros(50_000));
@@ -139,7 +140,7 @@ impl House {
                     Outgoing::Close(_) => self.client.closed(),
                 }
             }
-            // Nobody's steps are so even that they need not be told.
+            // Uneven steps: even ones would be predicted and not sent.
             let step = if self.round.is_multiple_of(2) { input } else { input / 2 };
             let mut out = RecordingOutbox::default();
             self.client.tick(now, &mut out, |_, _| step);
@@ -156,13 +157,13 @@ impl House {
     }
 }
 
-/// Lanes of a walker of somebody else's.
+/// Lanes of a walker that belongs to another node.
 fn ghost(simulation: &Simulation<Walk>, x: f32) -> Vec<i32> {
     Spawn::new(simulation.game.schema(), &Walker { pos: [x, 1.0], asked: 9 }).unwrap().lanes
 }
 
 #[test]
-fn who_sits_at_a_window_plays_on_the_stage_behind_it_and_is_foreseen_as_at_a_server() {
+fn a_player_at_a_window_plays_in_the_simulation_behind_it_with_prediction() {
     let mut house = House::new();
     house.run(3, 0, &[]);
     house.sit_down();
@@ -196,7 +197,7 @@ fn the_view_that_a_player_chooses_at_a_window_is_there_for_the_peer() {
 }
 
 #[test]
-fn ghosts_are_shown_as_they_come_move_and_go_and_so_is_what_happened() {
+fn remote_objects_are_shown_as_they_come_move_and_go_and_so_are_events() {
     let mut house = House::new();
     house.run(1, 0, &[]);
     house.sit_down();
@@ -213,7 +214,7 @@ fn ghosts_are_shown_as_they_come_move_and_go_and_so_is_what_happened() {
     let heard = heard.filter(|news| matches!(news, News::Event(_))).count();
     assert_eq!(heard, 20);
 
-    // It becomes this simulation's own: the same object, not a second one.
+    // This simulation takes it over: it stays the same object.
     let lanes = house.simulation.ghosts.remove(other).unwrap();
     house.simulation.restore(other, &lanes).unwrap();
     house.run(5, 0, &[]);
@@ -228,7 +229,7 @@ fn ghosts_are_shown_as_they_come_move_and_go_and_so_is_what_happened() {
 }
 
 #[test]
-fn who_leaves_the_window_leaves_the_stage_as_it_is_and_may_sit_down_again() {
+fn a_player_who_leaves_a_window_changes_nothing_behind_it_and_may_return() {
     let mut house = House::new();
     house.run(1, 0, &[]);
     house.sit_down();

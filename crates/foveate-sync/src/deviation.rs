@@ -1,23 +1,23 @@
-//! How far a replica is from the truth, and whether that counts as a difference.
+//! How far a replica is from the object's true state, and whether that is a difference.
 
 use crate::interest::Grade;
 use foveate_wire::{Access, Baseline, FlooredLane, Kind, Motion, predict};
 
-/// The outcome of a comparison.
+/// The result of a comparison.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Deviation {
-    /// How far the place is off, in world units.
+    /// The error of the place, in world units.
     pub error: f32,
     /// ν′: the largest error that the grade allows: ν, the floor or the precision.
     pub allowed: f32,
-    /// Some field deviates by more than its floor.
+    /// Whether some field deviates by more than its floor.
     pub differs: bool,
 }
 
-/// A state that is to be predicted: its lanes, how it got there, and how many rounds ago.
+/// A state to predict: its lanes, its motion, and its age in rounds.
 pub type Predicted<'a> = Baseline<'a>;
 
-/// Compares a state, predicted to now, with the truth `now`.
+/// Compares a state, predicted to now, with the true state `now`.
 pub fn deviation(kind: &Kind, state: &Predicted<'_>, now: &[i32], grade: &Grade) -> Deviation {
     let (place, then) = (place_error(kind, state, now), state.lanes);
     let floor = floor(kind, grade);
@@ -35,25 +35,25 @@ fn place_error(kind: &Kind, state: &Predicted<'_>, now: &[i32]) -> f32 {
     (off(0) * off(0) + off(1) * off(1) + off(2) * off(2)).sqrt() * place.precision
 }
 
-/// World units that a replica with this motion goes on in a round.
+/// How many world units a replica with this motion moves in a round.
 #[inline]
 pub(crate) fn speed(precision: f32, motion: &Motion) -> f32 {
     let square: f32 = motion.moved.iter().map(|steps| (*steps as f32).powi(2)).sum();
     square.sqrt() * precision / motion.ticks.max(1) as f32
 }
 
-/// Deviations of place up to this are no difference.
+/// Deviations of place up to this are not a difference.
 #[inline]
 pub(crate) fn floor(kind: &Kind, grade: &Grade) -> f32 {
     kind.place.as_ref().map_or(0.0, |place| grade.floor.0.max(place.precision))
 }
 
-/// Whether yaw or pitch deviates by more than its share of its floor.
+/// Whether yaw or pitch deviates by more than this share of its floor.
 #[inline]
 pub(crate) fn turned(kind: &Kind, then: &[i32; 2], now: &[i32; 2], share: f32) -> bool {
     let off = |which: usize| {
         let (off, turn) = (now[which].wrapping_sub(then[which]), &kind.turns[which]);
-        // Mostly one of the two has not moved at all.
+        // Usually one of the two has not changed at all.
         off != 0 && {
             let off = off.unsigned_abs().min(turn.whole.wrapping_sub(off.unsigned_abs()));
             off as f32 > turn.floor as f32 * share
@@ -62,7 +62,8 @@ pub(crate) fn turned(kind: &Kind, then: &[i32; 2], now: &[i32; 2], share: f32) -
     off(0) || off(1)
 }
 
-/// Whether a lane that is neither place nor facing deviates by more than its floor, as far as the observer is told.
+/// Whether a lane other than place and facing, that the observer may see, deviates by more than its
+/// floor.
 pub(crate) fn others_changed(kind: &Kind, then: &[i32], now: &[i32], access: Access) -> bool {
     let own = access == Access::Own;
     let strict = |lane: &usize| {

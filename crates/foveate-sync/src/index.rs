@@ -1,14 +1,14 @@
-//! Who is near: a uniform grid, rebuilt each round by a counting sort.
+//! Finds nearby objects: a uniform grid, rebuilt each round by a counting sort.
 //!
-//! Rebuilding costs a few nanoseconds per object, needs no bookkeeping when objects move, and leaves
-//! the objects of a cell, and of a row of cells, side by side in memory.
+//! Rebuilding costs a few nanoseconds per object, needs no bookkeeping when objects move, and
+//! stores the objects of a cell, and of a row of cells, next to each other.
 
 use crate::store::{Slot, Store};
 
-/// Cells along one side at most: bounds memory when one object strays far from the others.
+/// The most cells along one side: bounds memory when one object strays far from the others.
 const MAX_SIDE: usize = 1_024;
 
-/// The objects by place, and apart those that have none.
+/// The objects by place, and separately those without one.
 #[derive(Debug, Default)]
 pub struct Index {
     origin: [f32; 2],
@@ -17,7 +17,8 @@ pub struct Index {
     /// Cell `c` holds `slots[starts[c]..starts[c + 1]]`.
     starts: Vec<u32>,
     slots: Vec<Slot>,
-    /// Where they are, so that those in the corners of a square can be passed over without reading more of them.
+    /// The objects' places, so that objects in the corners of a square are skipped without reading
+    /// more.
     places: Vec<[f32; 2]>,
     cell_of: Vec<u32>,
     placeless: Vec<Slot>,
@@ -29,7 +30,7 @@ impl Index {
         (self.side[0].max(self.side[1]) as f32 * self.cell).max(1.0)
     }
 
-    /// Sorts all live objects into cells of about `cell` world units.
+    /// Sorts all live objects into cells with sides of about `cell` world units.
     pub fn rebuild(&mut self, store: &Store, cell: f32) {
         self.placeless.clear();
         self.slots.clear();
@@ -53,7 +54,7 @@ impl Index {
         }
         self.slots.resize(self.starts[cells] as usize, Slot(0));
         self.places.resize(self.slots.len(), [0.0; 2]);
-        // Filling from the back leaves `starts` as it must be and the slots of a cell in order.
+        // Filling from the back leaves `starts` correct and the slots of a cell in order.
         for row in (0..self.cell_of.len()).rev() {
             let cell = self.cell_of[row];
             if cell != u32::MAX {
@@ -64,7 +65,7 @@ impl Index {
                 self.places[*end as usize] = [x, y];
             }
         }
-        // Each entry now holds its own cell's beginning, one place too far to the right.
+        // Each entry now holds the start of its own cell, one index too far to the right.
         self.starts.copy_within(1.., 0);
         self.starts[cells] = self.slots.len() as u32;
     }
@@ -92,8 +93,8 @@ impl Index {
         (along(1) * self.side[0] + along(0)) as u32
     }
 
-    /// Calls `found` with every object within `radius` of `centre`, seen from above: a superset of those
-    /// within the radius. Objects without a place always count.
+    /// Calls `found` with a superset of the objects within `radius` of `centre`, ignoring height.
+    /// Objects without a place are always included.
     pub fn around(&self, centre: [f32; 3], radius: f32, mut found: impl FnMut(Slot)) {
         self.placeless.iter().for_each(|slot| found(*slot));
         if self.slots.is_empty() {

@@ -1,11 +1,12 @@
-//! Replication without IO: what to tell whom, how exactly, and what the other end makes of it.
+//! Replication without IO: what to send to which observer, how exactly, and how the receiver
+//! applies it.
 //!
-//! A change's way: [`Store`] → [`index`] → [`interest`] (a policy grades each pair) → [`schedule`]
-//! (bounds, budget, what is in flight) → [`pipeline`] (encode, pack) → packet; at the other end
-//! [`replica`] → what a game shows. The list itself stands in [`pipeline`].
+//! The path of a change: [`Store`] → [`index`] → [`interest`] (a policy grades each pair) →
+//! [`schedule`] (bounds, budget, what is in flight) → [`pipeline`] (encode, pack) → packet; at the
+//! other end [`replica`] → what a game shows. [`pipeline`] contains the list of stages.
 //!
-//! This crate knows no sockets, no clock and no random numbers: time is an argument, and the same
-//! type runs in the lab and in production.
+//! This crate has no sockets, no clock and no random numbers: time is an argument, and the same
+//! types run in the lab and in production.
 
 mod deviation;
 pub mod index;

@@ -1,9 +1,9 @@
 //! The owner's objects: structure of arrays, one history ring per object.
 //!
-//! A value is quantised once, in [`Store::set`]; from then on there are only lanes. [`Store::commit`]
-//! closes a round: it pushes the states that changed into the rings. A ring
-//! serves all observers: precision is fixed per field, so a replica *is* the owner's state at a named
-//! push, and a pair remembers pushes, not copies.
+//! A value is quantised once, in [`Store::set`]; from then on there are only lanes.
+//! [`Store::commit`] ends a round: it pushes the states that changed into the rings. One ring
+//! serves all observers: precision is fixed per field, so a replica *is* the owner's state at a
+//! certain push, and a pair stores the numbers of pushes, not copies.
 
 use foveate_wire::schema::{LANE_EPOCH, LANE_OWNER};
 use foveate_wire::{Epoch, Kind, KindId, ObjectId, OwnerId, PlaceLanes, Replicate, Schema, Tick};
@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use thiserror::Error;
 
-/// States that a ring holds. At 20 rounds a second 6.4 s of steady movement; a still object's last
-/// states stay for good, because only changes are pushed. Under a short budget pairs wait for
-/// seconds, and one whose state left the history must be told everything again.
+/// States in a ring: 6.4 s of steady movement at 20 rounds a second. A still object keeps its last
+/// states for good, because only changes are pushed. With a small budget pairs wait for seconds,
+/// and a pair whose baseline has left the ring is sent a whole state.
 pub const HISTORY: u32 = 128;
 /// The most objects in one store.
 pub const MAX_OBJECTS: usize = 1 << 20;
 
-/// An object's row in the store. Valid until the object is removed.
+/// An object's row in the store, valid until the object is removed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Slot(pub u32);
 
@@ -30,7 +30,7 @@ impl Slot {
     }
 }
 
-/// A change that the store refused. Nothing was changed.
+/// Why the store refused a change. Nothing was changed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum StoreError {
     /// The type is not in the schema.
@@ -42,15 +42,15 @@ pub enum StoreError {
     /// The object exists already.
     #[error("object {0:?} exists already")]
     Exists(ObjectId),
-    /// There is no such object, or not any more.
+    /// There is no such object, or no longer.
     #[error("there is no object at {0:?}")]
     Missing(Slot),
-    /// No room.
-    #[error("{MAX_OBJECTS} objects are as many as a store holds")]
+    /// The store is full.
+    #[error("the store is full: it holds at most {MAX_OBJECTS} objects")]
     Full,
 }
 
-/// What the pair loop reads of an object: one line of the cache.
+/// The part of an object that the pair loop reads: one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct ObjectState {
@@ -61,28 +61,30 @@ pub(crate) struct ObjectState {
     pub place: [i32; 3],
     /// States pushed so far; the newest is `head − 1`.
     pub head: u32,
-    /// The newest push that changed a lane that is neither place nor facing, and that everybody is told.
+    /// The newest push that changed a lane which is neither place nor facing, and is public.
     pub others: u32,
     /// Yaw and pitch, in steps of their turns.
     pub facing: [i32; 2],
-    /// Where its ring begins.
+    /// The start of its ring.
     pub ring: u32,
-    /// World units that it moves in a round at most.
+    /// The most world units that it moves in a round.
     pub reach: f32,
     pub kind: KindId,
     /// Whether objects of its kind have a place.
     pub placed: bool,
     pub team: u8,
     pub alive: bool,
-    /// In this round it was created, changed its team, or moved faster than its kind can.
+    /// Whether in this round it was created, changed its team, or moved faster than its kind
+    /// allows.
     pub jumped: bool,
 }
 
-/// An object that was created in this round, changed its team, or moved faster than its kind can.
+/// An object that was created, changed its team, or moved faster than its kind allows in this
+/// round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Jump {
     pub slot: Slot,
-    /// Where it was before.
+    /// Its place before.
     pub from: [f32; 3],
 }
 
@@ -93,25 +95,26 @@ pub struct Store {
     rounds_per_second: f32,
     tick: Tick,
     pub(crate) hot: Vec<ObjectState>,
-    /// Where an object's working lanes begin in `current`.
+    /// The start of each object's working lanes in `current`.
     lanes_at: Vec<u32>,
-    /// Where an object's change ticks begin in `changed`.
+    /// The start of each object's change ticks in `changed`.
     fields_at: Vec<u32>,
-    /// The number of its object's first push: earlier ones are a former object's.
+    /// The number of each object's first push: earlier ones belong to a former object in the same
+    /// row.
     first_push: Vec<u32>,
-    /// Pairs that still speak of the slot; it is not reused before they have let go.
+    /// Counts the pairs that refer to each slot; a slot is only reused when there are none.
     pins: Pins,
-    /// Written since the last commit.
+    /// Whether the object was written since the last commit.
     written: Vec<bool>,
     current: Vec<i32>,
-    /// The newest state of each ring, beside `current`: comparing the two reads no ring, which are far
-    /// apart in memory.
+    /// The newest state of each ring, next to `current`, so that comparing the two reads no ring.
+    /// Rings are far apart in memory.
     newest: Vec<i32>,
     ring: Vec<i32>,
     /// When each state of a ring was pushed, [`HISTORY`] for each row.
     pushed_at: Vec<Tick>,
     changed: Vec<Tick>,
-    /// Rows to reuse, by kind, because rows of one kind have one size.
+    /// Rows to reuse, by kind, because all rows of a kind have the same size.
     free: Vec<Vec<Slot>>,
     by_id: BTreeMap<ObjectId, Slot>,
     pub(crate) jumped: Vec<Jump>,
@@ -119,7 +122,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// An empty store; `rounds_per_second` turns the kinds' speed limits into steps.
+    /// An empty store; `rounds_per_second` converts the kinds' speed limits to steps per round.
     pub fn new(schema: Arc<Schema>, rounds_per_second: f32) -> Store {
         let reaches = schema.kinds().iter().map(|kind| reach(kind, rounds_per_second));
         let fastest = reaches.fold(0.0, f32::max);
@@ -145,37 +148,35 @@ impl Store {
         }
     }
 
-    /// The schema.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// The round that was committed last.
+    /// The round of the last commit.
     pub fn tick(&self) -> Tick {
         self.tick
     }
 
-    /// World units that the fastest kind moves in a round.
+    /// The most world units that an object of the fastest kind moves in a round.
     pub(crate) fn fastest(&self) -> f32 {
         self.fastest
     }
 
-    /// Live objects.
+    /// The number of live objects.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether there is no live object.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
 
-    /// Rows, live or not: what arrays indexed by slot must hold.
+    /// The number of rows, live or not: the length of arrays indexed by slot.
     pub fn rows(&self) -> usize {
         self.hot.len()
     }
 
-    /// Adds an object; observers hear of it from the next round on.
+    /// Adds an object; observers receive it from the next round on.
     pub fn create<T: Replicate>(
         &mut self,
         id: ObjectId,
@@ -189,7 +190,7 @@ impl Store {
         self.create_lanes(id, owner, &lanes)
     }
 
-    /// Adds an object whose lanes are known: one that was stored, or came from elsewhere.
+    /// Adds an object with known lanes: one that was stored, or came from elsewhere.
     pub fn create_lanes(
         &mut self,
         id: ObjectId,
@@ -210,7 +211,7 @@ impl Store {
         self.written[slot.at()] = true;
         let reach = reach(kind, self.rounds_per_second);
         let hot = &mut self.hot[slot.at()];
-        // `head` goes on from the row's former object, so that no pair takes its pushes for this one's.
+        // `head` continues from the row's former object, so that no pair confuses their pushes.
         *hot = ObjectState { id, reach, kind: kind_id, alive: true, jumped: true, team: 0, ..*hot };
         hot.others = hot.head;
         self.first_push[slot.at()] = hot.head;
@@ -257,7 +258,7 @@ impl Store {
         Ok(slot)
     }
 
-    /// Gives an object a new value; it counts from the next [`commit`](Store::commit) on.
+    /// Sets an object's value; it takes effect with the next [`commit`](Store::commit).
     pub fn set<T: Replicate>(&mut self, slot: Slot, value: &T) -> Result<(), StoreError> {
         self.alive(slot)?;
         let schema = Arc::clone(&self.schema);
@@ -270,7 +271,7 @@ impl Store {
         Ok(())
     }
 
-    /// Gives an object new lanes, as [`set`](Store::set) would.
+    /// Sets an object's lanes, like [`set`](Store::set).
     pub fn set_lanes(&mut self, slot: Slot, lanes: &[i32]) -> Result<(), StoreError> {
         self.alive(slot)?;
         let schema = Arc::clone(&self.schema);
@@ -293,7 +294,7 @@ impl Store {
         Ok(T::get(kind, self.lanes(slot)))
     }
 
-    /// Hands an object to another owner: its epoch rises by one.
+    /// Gives an object to another owner; its epoch rises by one.
     pub fn give(&mut self, slot: Slot, owner: OwnerId) -> Result<Epoch, StoreError> {
         self.alive(slot)?;
         let at = self.lanes_at[slot.at()] as usize;
@@ -304,7 +305,7 @@ impl Store {
         Ok(Epoch(epoch as u32))
     }
 
-    /// Removes an object; observers who know it are told.
+    /// Removes an object; observers that know it are notified.
     pub fn remove(&mut self, slot: Slot) -> Result<(), StoreError> {
         self.alive(slot)?;
         let hot = &mut self.hot[slot.at()];
@@ -316,17 +317,17 @@ impl Store {
         Ok(())
     }
 
-    /// The team of an object; zero: none.
+    /// The team of an object; zero for none.
     pub fn team(&self, slot: Slot) -> u8 {
         self.hot[slot.at()].team
     }
 
-    /// Puts an object into a team; policies may tell mates from others. Zero: none.
+    /// Sets an object's team; policies may distinguish team mates. Zero for none.
     pub fn set_team(&mut self, slot: Slot, team: u8) -> Result<(), StoreError> {
         self.alive(slot)?;
         let hot = &mut self.hot[slot.at()];
         if hot.team != team && !hot.jumped {
-            // Whoever watches it has to be asked again.
+            // Pairs of this object must be graded again.
             hot.jumped = true;
             self.jumped.push(Jump { slot, from: hot.pos });
         }
@@ -334,7 +335,7 @@ impl Store {
         Ok(())
     }
 
-    /// Closes the round: what was written since the last commit becomes the state of `tick`.
+    /// Ends the round: objects written since the last commit get their state of `tick`.
     pub fn commit(&mut self, tick: Tick) {
         self.tick = tick;
         let schema = Arc::clone(&self.schema);
@@ -376,7 +377,7 @@ impl Store {
         hot.head = hot.head.wrapping_add(1);
     }
 
-    /// Forgets this round's jumps; the pipeline has seen them.
+    /// Forgets the jumps of this round, which the pipeline has processed.
     pub(crate) fn settle(&mut self) {
         for jump in self.jumped.drain(..) {
             self.hot[jump.slot.at()].jumped = false;
@@ -393,34 +394,34 @@ impl Store {
         self.by_id.iter().map(|(id, slot)| (*id, *slot))
     }
 
-    /// The name of the object in a row.
+    /// The id of the object in a row.
     pub fn id(&self, slot: Slot) -> ObjectId {
         self.hot[slot.at()].id
     }
 
-    /// Who owns an object.
+    /// The owner of an object, and its epoch.
     pub fn owner(&self, slot: Slot) -> (OwnerId, Epoch) {
         let lanes = self.lanes(slot);
         (OwnerId(lanes[LANE_OWNER] as u32), Epoch(lanes[LANE_EPOCH] as u32))
     }
 
-    /// Where an object is, in world units; all zero for objects without a place.
+    /// The place of an object, in world units; zeros for objects without a place.
     pub fn position(&self, slot: Slot) -> [f32; 3] {
         self.hot[slot.at()].pos
     }
 
-    /// The lanes as they are now, committed or not.
+    /// The current lanes, committed or not.
     pub fn lanes(&self, slot: Slot) -> &[i32] {
         let at = self.lanes_at[slot.at()] as usize;
         &self.current[at..at + self.kind(slot).lane_count()]
     }
 
-    /// The lanes as of the last commit; none for an object that was created since.
+    /// The lanes at the last commit; `None` for an object that was created since.
     pub fn committed(&self, slot: Slot) -> Option<&[i32]> {
         self.committed_at(slot, self.tick)
     }
 
-    /// The lanes as of the end of a round, if the history reaches back to it.
+    /// The lanes at the end of a round; `None` if the history does not reach back to it.
     pub fn committed_at(&self, slot: Slot, tick: Tick) -> Option<&[i32]> {
         let hot = &self.hot[slot.at()];
         let lanes = self.kind(slot).lane_count();
@@ -438,13 +439,13 @@ impl Store {
         self.by_id.range(first..=last).map(|(id, _)| *id)
     }
 
-    /// What a slot is made of.
+    /// The kind of the object in a row.
     pub fn kind(&self, slot: Slot) -> &Kind {
         self.kind_in(&self.schema, slot)
     }
 
     fn kind_in<'a>(&self, schema: &'a Schema, slot: Slot) -> &'a Kind {
-        // A row is only ever made for a kind of this schema.
+        // A row is only created for a kind of this schema.
         &schema.kinds()[usize::from(self.hot[slot.at()].kind.0)]
     }
 
@@ -461,7 +462,7 @@ impl Store {
         &self.ring[at..at + lanes]
     }
 
-    /// The number of the first push of a row's present object.
+    /// The number of the first push of a row's current object.
     pub(crate) fn first_push(&self, slot: Slot) -> u32 {
         self.first_push[slot.at()]
     }
@@ -470,7 +471,7 @@ impl Store {
         self.pins.0[slot.at()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// No pair speaks of any slot.
+    /// Removes all pins.
     pub(crate) fn unpin_all(&mut self) {
         self.pins.0.iter_mut().for_each(|pins| *pins.get_mut() = 0);
     }
@@ -488,8 +489,8 @@ impl Store {
     }
 }
 
-/// Pairs of each row. Turns on several threads add and take away; nobody reads the counts before all of them are over,
-/// so no order is needed.
+/// Counts the pairs of each row. Parts on several threads add and subtract; the counts are only
+/// read after all parts have ended, so no memory order is needed.
 #[derive(Debug, Default)]
 struct Pins(Vec<AtomicU32>);
 
@@ -506,7 +507,7 @@ impl Clone for Pins {
     }
 }
 
-/// Takes the new place over and notices jumps.
+/// Stores the new place, and detects jumps.
 fn move_to(
     hot: &mut ObjectState,
     place: &PlaceLanes,
@@ -528,8 +529,8 @@ fn move_to(
     }
 }
 
-/// World units that an object of this kind moves in a round at most. Quantisation may add a step on each side
-/// to an honest move.
+/// The most world units that an object of this kind moves in a round. Quantisation may add a step
+/// at each end of an honest move.
 fn reach(kind: &Kind, rounds_per_second: f32) -> f32 {
     let step = kind.place.map_or(0.0, |place| place.precision);
     kind.spec.max_speed / rounds_per_second + 2.0 * step

@@ -1,20 +1,20 @@
 //! Threads for pure computation: the same result for any number of them.
 //!
-//! Work is cut into parts that share nothing they write. Which thread does which part is left to the pool, so no part
-//! may depend on it; what parts bring about is put together by the caller, in the order of the parts
+//! Work is split into parts that share no data they write. The pool decides which thread runs which
+//! part, so no part may depend on it; the caller merges the results in the order of the parts
 //! (`docs/adr/0034-parts-on-a-pool-of-threads.md`).
 
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Threads of one pool at most.
+/// The most threads of a pool.
 pub const MAX_THREADS: usize = 256;
 
-/// Parts for each thread: so many that one thread which was held up does not hold up all.
+/// Parts per thread: several, so that one delayed thread does not delay all work.
 const PARTS_PER_THREAD: usize = 4;
 
-/// A pool could not be made.
+/// A pool could not be created.
 #[derive(Debug, Error)]
 #[error("cannot start {count} threads: {cause}")]
 pub struct ThreadsError {
@@ -22,7 +22,7 @@ pub struct ThreadsError {
     cause: rayon_core::ThreadPoolBuildError,
 }
 
-/// A pool of threads, or only the caller's own. Clones share the pool.
+/// A pool of threads, or only the caller's thread. Clones share the pool.
 ///
 /// ```
 /// use foveate_sync::Threads;
@@ -39,7 +39,8 @@ pub struct ThreadsError {
 pub struct Threads(Option<Arc<ThreadPool>>);
 
 impl Threads {
-    /// A pool of so many threads, between 1 and [`MAX_THREADS`]. One is the caller's own: there is no pool then.
+    /// A pool of `count` threads, clamped to 1..=[`MAX_THREADS`]. With one thread there is no pool:
+    /// the caller's thread does the work.
     pub fn new(count: usize) -> Result<Threads, ThreadsError> {
         let count = count.clamp(1, MAX_THREADS);
         if count == 1 {
@@ -51,18 +52,18 @@ impl Threads {
         Ok(Threads(Some(Arc::new(pool))))
     }
 
-    /// How many there are.
+    /// The number of threads.
     pub fn count(&self) -> usize {
         self.0.as_ref().map_or(1, |pool| pool.current_num_threads())
     }
 
-    /// Into how many parts work is cut at most: several for each thread, one where there is one thread.
+    /// The most parts that work is split into: several per thread, or one if there is one thread.
     pub fn parts(&self) -> usize {
         if self.0.is_some() { self.count() * PARTS_PER_THREAD } else { 1 }
     }
 
-    /// Runs `call` on a thread of the pool and waits for it. Whatever it cuts into parts then begins without a
-    /// hand-over.
+    /// Runs `call` on a thread of the pool and waits for it. Work that `call` splits then starts
+    /// without a hand-over to the pool.
     pub fn run<R: Send>(&self, call: impl FnOnce() -> R + Send) -> R {
         match &self.0 {
             Some(pool) => pool.install(call),
@@ -70,8 +71,9 @@ impl Threads {
         }
     }
 
-    /// Calls `work` with the number of the first item, the items and the workspace of each part: `each` items, the last
-    /// one fewer. There must be a workspace for every part. Allocates nothing.
+    /// Calls `work` for each part with the index of its first item, its items and its workspace.
+    /// Parts have `each` items, the last one fewer. There must be a workspace for every part.
+    /// Allocates nothing.
     pub fn split<A: Send, B: Send>(
         &self,
         items: &mut [A],

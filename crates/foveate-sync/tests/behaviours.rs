@@ -1,4 +1,4 @@
-//! What an observer is told, when, and when it is told that no more will come.
+//! What an observer is sent, when, and when it learns that nothing more will come.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn circle(view: f32) -> Arc<dyn Policy> {
     presets::circle(view).build().unwrap()
 }
 
-/// An observer at the origin and another avatar at a distance.
+/// An observer at the origin, and another avatar at a distance.
 fn pair(policy: Arc<dyn Policy>, distance: f32) -> (World, usize, Slot) {
     let mut world = World::new();
     let eyes = world.create(&Avatar::at(0.0, 0.0));
@@ -30,7 +30,7 @@ fn life(world: &World, seat: usize, slot: Slot) -> Option<Life> {
     world.seats[seat].1.get(world.publisher.store.id(slot)).map(|view| view.life())
 }
 
-/// A round with a perfect link; `heard`: what a seat was told.
+/// A round over a perfect link; `heard` receives the changes of a seat.
 fn round_heard(world: &mut World, seat: usize, heard: &mut Vec<Change>) {
     world.tick += 1;
     let now = world.now();
@@ -64,7 +64,7 @@ fn a_replica_that_leaves_interest_lingers_then_freezes_then_goes() {
     assert_eq!(world.believed(seat, other), Some(Avatar::at(40.0, 1.0)));
 }
 
-/// Hides whatever is at a negative x, however near it is.
+/// Hides everything with a negative x, however near.
 struct Hiding(Arc<dyn Policy>);
 
 impl Policy for Hiding {
@@ -78,7 +78,7 @@ impl Policy for Hiding {
 }
 
 #[test]
-fn the_change_by_which_an_object_leaves_the_reach_is_told_and_nothing_after_it() {
+fn the_change_by_which_an_object_leaves_the_reach_is_sent_and_nothing_after_it() {
     let (mut world, seat, other) = pair(circle(50.0), 49.0);
     let before = world.publisher.totals().updates;
     move_to(&mut world, other, 51.0, 0.0);
@@ -113,7 +113,7 @@ fn the_change_by_which_an_object_leaves_survives_loss_and_a_short_budget() {
     move_to(&mut world, other, 51.0, 0.0);
     world.round(&mut |_| vec![]);
     assert_eq!(world.believed(seat, other), Some(Avatar::at(49.0, 0.0)), "lost");
-    // Something else is told meanwhile, so that acknowledgements tell of the loss.
+    // Something else is sent in the meantime, so that acknowledgements show the loss.
     let near = world.create(&Avatar::at(5.0, 0.0));
     for step in 0..15 {
         move_to(&mut world, near, 5.0 + (step % 2) as f32 * 3.0, 0.0);
@@ -127,19 +127,19 @@ fn the_change_by_which_an_object_leaves_survives_loss_and_a_short_budget() {
     observer.set_budget(Budget::per_round(Bytes(0), 1));
     move_to(&mut world, other, 51.0, 0.0);
     world.settle(5);
-    assert_eq!(world.believed(seat, other), Some(Avatar::at(49.0, 0.0)), "it cannot be told yet");
+    assert_eq!(world.believed(seat, other), Some(Avatar::at(49.0, 0.0)), "it cannot be sent yet");
     world.publisher.observer_mut(id).unwrap().set_budget(Budget::UNLIMITED);
     world.settle(2);
     assert_eq!(world.believed(seat, other), Some(Avatar::at(51.0, 0.0)));
 }
 
 #[test]
-fn where_an_object_hides_is_not_told() {
+fn the_place_of_a_hidden_object_is_not_sent() {
     let (mut world, seat, other) = pair(Arc::new(Hiding(circle(50.0))), 2.0);
     move_to(&mut world, other, -2.0, 0.0);
     world.settle(40);
     assert_eq!(world.believed(seat, other), Some(Avatar::at(2.0, 0.0)));
-    // Nor when it then goes out of reach, too.
+    // Not even when it then leaves the reach as well.
     move_to(&mut world, other, -80.0, 0.0);
     world.settle(40);
     assert_eq!(world.believed(seat, other), Some(Avatar::at(2.0, 0.0)));
@@ -212,7 +212,7 @@ fn a_stricter_view_counts_at_once_for_replicas_that_rest() {
 }
 
 #[test]
-fn faster_eyes_count_at_once_for_replicas_that_rest() {
+fn faster_pivots_count_at_once_for_replicas_that_rest() {
     let mut view = presets::vfc(50.0, 100.0);
     view.zones[2] = 500.0;
     for zone in &mut view.kappa[1..] {
@@ -244,7 +244,7 @@ fn faster_eyes_count_at_once_for_replicas_that_rest() {
 }
 
 #[test]
-fn who_changes_sides_is_graded_anew_at_once() {
+fn an_object_that_changes_teams_is_graded_again_at_once() {
     let mut slow = presets::circle(500.0);
     slow.interval_ms = 800;
     let by_set =
@@ -268,7 +268,7 @@ fn who_changes_sides_is_graded_anew_at_once() {
 }
 
 #[test]
-fn who_changes_sides_tells_mates_from_others_anew_at_once() {
+fn an_observer_that_changes_teams_grades_all_objects_again_at_once() {
     let sets = vec![(ObjectSet::Mates, circle(50.0))];
     let (mut world, seat, other) = pair(Arc::new(BySet(sets)), 40.0);
     world.publisher.store.set_team(other, 1).unwrap();
@@ -281,7 +281,7 @@ fn who_changes_sides_tells_mates_from_others_anew_at_once() {
 }
 
 #[test]
-fn objects_for_whom_there_is_no_name_left_are_not_counted_as_told() {
+fn objects_without_a_free_alias_are_not_counted_as_within_bounds() {
     let mut world = World::new();
     let eyes = world.create(&Avatar::at(0.0, 0.0));
     for n in 0..65_100 {
@@ -295,7 +295,7 @@ fn objects_for_whom_there_is_no_name_left_are_not_counted_as_told() {
 }
 
 #[test]
-fn a_spectator_sees_through_other_eyes_at_once() {
+fn a_spectator_sees_from_another_pivot_at_once() {
     let mut world = World::new();
     let (eyes, far) = (world.create(&Avatar::at(0.0, 0.0)), world.create(&Avatar::at(500.0, 0.0)));
     let beside = world.create(&Avatar::at(510.0, 0.0));
@@ -309,7 +309,7 @@ fn a_spectator_sees_through_other_eyes_at_once() {
 }
 
 #[test]
-fn nobody_looks_through_the_eyes_of_who_got_the_slot_of_one_who_left() {
+fn an_observer_does_not_follow_a_new_object_in_its_pivots_former_slot() {
     let (mut world, seat, _) = pair(circle(50.0), 40.0);
     let eyes = Slot(0);
     world.publisher.store.remove(eyes).unwrap();
@@ -322,7 +322,7 @@ fn nobody_looks_through_the_eyes_of_who_got_the_slot_of_one_who_left() {
     let id = world.seats[seat].0;
     world.publisher.observer_mut(id).unwrap().set_pivots(Pivots::Object(stranger));
     world.settle(5);
-    assert_eq!(world.believed(seat, near), Some(Avatar::at(510.0, 0.0)), "unless it is told to");
+    assert_eq!(world.believed(seat, near), Some(Avatar::at(510.0, 0.0)), "after its pivot is set");
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn a_crowd_that_jumps_into_view_is_seen_in_that_very_round() {
     let mut world = World::new();
     let eyes = world.create(&Avatar::at(0.0, 0.0));
     let crowd: Vec<Slot> = (0..100).map(|n| world.create(&Avatar::at(1900.0, n as f32))).collect();
-    // A view so wide that its neighbourhood is looked up once in eleven rounds.
+    // A view so wide that its neighbourhood is searched once in eleven rounds.
     let seat = world.observe(eyes, circle(300.0));
     world.settle(5);
     for round in 0..4 {
@@ -363,7 +363,7 @@ fn a_crowd_that_jumps_into_view_is_seen_in_that_very_round() {
 }
 
 #[test]
-fn what_was_interacted_with_stays_of_interest_for_a_while() {
+fn objects_stay_of_interest_for_a_while_after_an_interaction() {
     let policy = Arc::new(Interacting { inner: circle(50.0), boost: 4.0, otherwise: Grade::EXACT });
     let (mut world, seat, other) = pair(policy, 200.0);
     assert_eq!(life(&world, seat, other), None);
@@ -371,7 +371,7 @@ fn what_was_interacted_with_stays_of_interest_for_a_while() {
     let observer = world.publisher.observer_mut(id).unwrap();
     observer.interacted(other, now, Micros::from_millis(500));
     world.settle(2);
-    assert_eq!(life(&world, seat, other), Some(Life::Live), "who shot at me from afar");
+    assert_eq!(life(&world, seat, other), Some(Life::Live), "a distant shooter");
     world.settle(120);
     assert_eq!(life(&world, seat, other), Some(Life::Frozen), "forgotten");
 }
@@ -398,7 +398,7 @@ fn an_interaction_sharpens_a_pair_that_rests() {
 }
 
 #[test]
-fn a_change_of_owner_is_told_and_survives_loss() {
+fn a_change_of_owner_is_sent_and_survives_loss() {
     let (mut world, seat, other) = pair(circle(50.0), 40.0);
     assert_eq!(world.publisher.store.give(other, OwnerId(9)), Ok(Epoch(1)));
     world.round(&mut |_| vec![]);
@@ -428,7 +428,8 @@ fn a_notice_that_overtakes_its_state_is_not_forgotten() {
     let eyes = world.create(&Avatar::at(0.0, 0.0));
     let other = world.create(&Avatar::at(20.0, 0.0));
     let seat = world.observe(eyes, circle(50.0));
-    // The first state takes five rounds; the object is removed meanwhile, and that is told at once.
+    // The first state takes five rounds; the object is removed in the meantime, and that arrives at
+    // once.
     world.round(&mut |up| if up { vec![0] } else { vec![5] });
     let id = world.publisher.store.id(other);
     world.publisher.store.remove(other).unwrap();
@@ -436,10 +437,11 @@ fn a_notice_that_overtakes_its_state_is_not_forgotten() {
     assert!(world.seats[seat].1.get(id).is_none(), "the late state must not bring it back");
 }
 
-/// Who is created again by the same name lives, in whatever order one hears of it, and is not said to be gone.
+/// An object that is created again under its id stays, in whatever order packets arrive, and is not
+/// reported as gone.
 #[test]
 fn an_object_that_is_created_again_by_its_name_stays() {
-    // Delays, in rounds, of the packets that tell of its creation, its removal and its second creation.
+    // The delays, in rounds, of the packets about its creation, removal and second creation.
     for delays in [[0, 0, 0], [3, 0, 0], [3, 3, 0], [4, 4, 0], [0, 4, 0], [5, 1, 0]] {
         let (mut world, seat, _) = pair(circle(50.0), 300.0);
         let other = world.create(&Avatar::at(20.0, 0.0));
@@ -460,8 +462,8 @@ fn an_object_that_is_created_again_by_its_name_stays() {
 }
 
 #[test]
-fn nobody_is_said_to_be_gone_who_was_created_again() {
-    // Far off and at rest: that it is gone is told some rounds after it was created again.
+fn an_object_that_was_created_again_is_not_reported_as_gone() {
+    // Far away and at rest, so that its removal is sent some rounds after it was created again.
     let (mut world, seat, other) = pair(presets::normal(30.0, 60.0).build().unwrap(), 90.0);
     let id = world.publisher.store.id(other);
     world.settle(60);
@@ -480,7 +482,7 @@ fn nobody_is_said_to_be_gone_who_was_created_again() {
 }
 
 #[test]
-fn the_budget_holds_over_time_and_everybody_gets_a_share() {
+fn the_budget_holds_over_time_and_every_object_gets_a_share() {
     let mut world = World::new();
     let mut slots = Vec::new();
     for n in 0..40 {
@@ -513,7 +515,7 @@ fn on_a_narrow_budget_the_farther_an_object_is_the_longer_it_waits() {
     const RINGS: usize = 6;
     let mut world = World::new();
     let eyes = world.create(&Avatar::at(0.0, 0.0));
-    // Rings around the observer, and everybody in them goes in circles, which no prediction foresees.
+    // Objects go in circles, which no prediction foresees, on rings around the observer.
     let place = |n: usize, round: u32| {
         let (distance, angle) = (10.0 + 20.0 * (n % RINGS) as f32, (n as f32).to_radians() * 6.0);
         let (turn, radius) = ((round as f32 / 16.0 + n as f32).sin_cos(), 6.0);
@@ -540,7 +542,7 @@ fn on_a_narrow_budget_the_farther_an_object_is_the_longer_it_waits() {
         }
     }
     assert!(told.windows(2).all(|ring| 4 * ring[1] < 3 * ring[0]), "{told:?}");
-    assert!(told[RINGS - 1] > 0, "nobody is forgotten: {told:?}");
+    assert!(told[RINGS - 1] > 0, "no ring is starved: {told:?}");
 }
 
 #[test]
@@ -559,19 +561,19 @@ fn an_old_state_serves_as_long_as_nothing_but_the_place_has_changed() {
             world.publisher.store.set(other, &avatar).unwrap();
             world.settle(1);
         }
-        assert_eq!(world.believed(seat, other), Some(Avatar::at(40.0, 0.0)), "nothing was told");
+        assert_eq!(world.believed(seat, other), Some(Avatar::at(40.0, 0.0)), "nothing was sent");
         avatar.health = if wounded { 50 } else { avatar.health };
         world.publisher.store.set(other, &avatar).unwrap();
         budget(&mut world, Budget::UNLIMITED);
         world.settle(1);
         assert_eq!(world.believed(seat, other), Some(avatar));
         let whole = world.publisher.totals().full - told.full;
-        assert_eq!(whole, u64::from(wounded), "how the health was is no longer known");
+        assert_eq!(whole, u64::from(wounded), "the former health is no longer known");
     }
 }
 
 #[test]
-fn a_replica_that_is_right_is_not_told_of_again_however_restless_its_object_is() {
+fn a_correct_replica_is_not_updated_however_restless_its_object_is() {
     let (mut world, seat, other) = pair(circle(50.0), 40.0);
     let told = world.publisher.totals();
     for round in 0..400 {
@@ -597,7 +599,7 @@ fn observers_come_and_go_without_leaving_anything_behind() {
 }
 
 #[test]
-fn what_an_observer_is_known_to_have_is_what_it_acknowledged() {
+fn an_observer_is_known_to_have_what_it_acknowledged() {
     let (mut world, seat, other) = pair(circle(50.0), 30.0);
     let observer = world.seats[seat].0;
     let known = |world: &World, slot: Slot| {
@@ -610,7 +612,7 @@ fn what_an_observer_is_known_to_have_is_what_it_acknowledged() {
     move_to(&mut world, other, 30.0, 4.0);
     world.settle(1);
     let seen = known(&world, other).unwrap();
-    assert_eq!((seen.at[1], seen.error.0), (0.0, 4.0), "told, but nothing says that it arrived");
+    assert_eq!((seen.at[1], seen.error.0), (0.0, 4.0), "sent, but not acknowledged");
     assert!((seen.degrees() - 7.5).abs() < 0.1);
     world.settle(60);
     let seen = known(&world, other).unwrap();
@@ -629,9 +631,9 @@ struct Score {
     points: u8,
 }
 
-/// Objects without a place are always strong: also for who is dead, or looks from nowhere yet.
+/// Objects without a place are always graded exact: also for a dead player, or one without pivots.
 #[test]
-fn what_has_no_place_is_told_to_those_who_look_from_nowhere() {
+fn objects_without_a_place_are_sent_to_observers_without_pivots() {
     let schema = Arc::new(Schema::new(vec![Avatar::spec(), Score::spec()]).unwrap());
     let mut publisher = Publisher::new(schema.clone(), Rounds::every(ROUND));
     let names = [ObjectId::new(KindId(0), 0, 1), ObjectId::new(KindId(1), 0, 1)];
@@ -689,14 +691,15 @@ fn interpolated(policy: Arc<dyn Policy>, path: impl Fn(u32) -> [f32; 2]) -> Vec<
 }
 
 #[test]
-fn interpolation_goes_on_while_there_is_nothing_to_be_told() {
-    // Who walks straight is told of once in two seconds: it must not stand meanwhile.
+fn interpolation_goes_on_while_there_is_nothing_to_send() {
+    // An avatar that walks straight is updated once in two seconds: its shown replica must not stop
+    // in between.
     let x = |round: u32| 10.0 + 0.25 * round as f32;
     let shown = interpolated(presets::normal(60.0, 120.0).build().unwrap(), |at| [x(at), 20.0]);
     for pair in shown[200..].windows(2) {
         let ((round, from), (_, to)) = (pair[0], pair[1]);
         assert!((to - from).abs() < 0.3, "round {round}: from {from} to {to}");
-        // Half a second is the longest delay there is.
+        // Half a second is the longest delay.
         assert!((-0.5..=3.0).contains(&(x(round) - from)), "round {round}: {from} of {}", x(round));
     }
 }

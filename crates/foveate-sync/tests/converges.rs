@@ -10,7 +10,7 @@ use foveate_wire::ObjectId;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// Rounds of a good link that are enough.
+/// Rounds over a good link that are enough to converge.
 const SETTLED: u32 = 60;
 
 fn policies() -> Vec<Arc<dyn Policy>> {
@@ -24,12 +24,12 @@ fn policies() -> Vec<Arc<dyn Policy>> {
     views.iter().map(|view| view.build().unwrap()).collect()
 }
 
-/// One world's story, made up by a seed.
+/// The history of one world, generated from a seed.
 struct Story {
     rng: fastrand::Rng,
     world: World,
     slots: Vec<(Slot, Avatar, [f32; 2])>,
-    /// Names of objects that were removed: some are given again.
+    /// Ids of removed objects, some of which are used again.
     removed: Vec<ObjectId>,
     births: u32,
 }
@@ -48,7 +48,7 @@ impl Story {
         Story { rng, world, slots, removed: Vec::new(), births: 0 }
     }
 
-    /// Walks, turns, gets hurt, jumps, stops; comes and goes.
+    /// Objects walk, turn, get hurt, jump, stop, appear and vanish.
     fn live(&mut self, birth: bool) {
         let rng = &mut self.rng;
         for (slot, avatar, velocity) in &mut self.slots {
@@ -71,7 +71,7 @@ impl Story {
         }
         if birth && rng.u32(0..30) == 0 {
             let avatar = Avatar::at(rng.f32() * 200.0, rng.f32() * 200.0);
-            // Every other one by the name of one that was removed.
+            // Every second one under the id of a removed one.
             self.births += 1;
             let name = if self.births.is_multiple_of(2) { self.removed.pop() } else { None };
             let slot = match name {
@@ -86,7 +86,7 @@ impl Story {
         for _ in 0..rounds {
             self.live(true);
             let mut rng = self.rng.fork();
-            // Bursts, reordering and duplicates: the worst of each.
+            // Bursts, reordering and duplicates together.
             let mut burst = 0;
             self.world.round(&mut |_| {
                 if burst > 0 || rng.f32() < loss {
@@ -99,7 +99,7 @@ impl Story {
         }
     }
 
-    /// Everything stands still, and the very last packets before that are lost.
+    /// All objects stop, and the last packets before that are lost.
     fn stop_and_lose_the_last(&mut self) {
         for (_, _, velocity) in &mut self.slots {
             *velocity = [0.0; 2];
@@ -113,7 +113,7 @@ impl Story {
         self.world.round(&mut |_| vec![]);
     }
 
-    /// What differs between the truth and what the observer believes, in words.
+    /// The differences between the truth and the observer's replicas, in words.
     fn wrong(&self) -> Vec<String> {
         let store = &self.world.publisher.store;
         let mut wrong = Vec::new();
@@ -130,7 +130,8 @@ impl Story {
                 wrong.push(format!("{:?} was removed, but is still {:?}", view.id(), view.life()));
                 continue;
             };
-            // Out of interest it is frozen; near its edge A³ allows a difference to last for minutes.
+            // Out of interest it is frozen; near its edge A³ allows a difference to last for
+            // minutes.
             let grade = self.world.publisher.grade_of(self.world.seats[0].0, slot);
             let patience = common::ROUND * (SETTLED / 2);
             if view.life() != Life::Live || grade.is_none_or(|(grade, _)| grade.max_age > patience)
@@ -206,7 +207,7 @@ fn replica_converges_after_lost_final_update() {
     }
 }
 
-/// A packet has sixteen bits of its tick: the observer must not lose count while there is nothing to be told.
+/// A packet has 16 bits of its tick: the observer must not lose count while nothing is sent.
 #[test]
 fn a_world_that_stood_still_for_hours_goes_on() {
     for silence in [4_000, 32_700, 33_000, 60_000, 70_000] {

@@ -1,5 +1,5 @@
-//! Bytes that no publisher sent: a set of replicas refuses them or takes them for what they say, but
-//! never panics, and what it refuses leaves no trace.
+//! Bytes that no publisher sent: a set of replicas applies or refuses them, but never panics, and
+//! refused bytes have no effect.
 
 mod common;
 
@@ -12,7 +12,7 @@ use foveate_wire::packet::{Ack, PacketWriter, StateHeader, VERSION};
 use foveate_wire::{Alias, KindId, Models, Motion, ObjectId, Tick};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The packets of a lively session, in the order in which one observer got them.
+/// The packets of a busy session, in the order in which one observer received them.
 fn session(seed: u64) -> Vec<Vec<u8>> {
     let mut rng = Rng::with_seed(seed);
     let mut world = World::new();
@@ -54,7 +54,7 @@ fn session(seed: u64) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn an_object_told_of_by_two_aliases_is_there_once() {
+fn an_object_with_two_aliases_is_there_once() {
     let schema = schema();
     let (kind, id) = (&schema.kinds()[0], ObjectId::new(KindId(0), 0, 7));
     let mut set = ReplicaSet::new(schema.clone(), Tick(0));
@@ -78,7 +78,7 @@ fn an_object_told_of_by_two_aliases_is_there_once() {
     assert_eq!(say(3, Alias(1), true), 0);
 }
 
-/// Everything that can be asked of a set.
+/// Everything that a set can be asked for.
 type Seen = (Tick, Option<Ack>, Vec<(ObjectId, Life, Tick, Vec<i32>, Motion)>);
 
 fn seen(set: &ReplicaSet) -> Seen {
@@ -87,14 +87,14 @@ fn seen(set: &ReplicaSet) -> Seen {
     (set.newest(), set.ack(), views.collect())
 }
 
-/// A set that got the first packets of a session.
+/// A set that received the first packets of a session.
 fn after(packets: &[Vec<u8>]) -> ReplicaSet {
     let mut set = ReplicaSet::new(schema(), Tick(0));
     packets.iter().for_each(|bytes| assert!(set.receive(bytes, |_| {}).is_ok()));
     set
 }
 
-/// Random bytes behind a good header, or a good packet with something done to it.
+/// Random bytes after a valid header, or a damaged valid packet.
 fn bad(packets: &[Vec<u8>], at: usize, rng: &mut Rng) -> Vec<u8> {
     let mut bytes = packets[at].clone();
     match rng.u32(..6) {
@@ -118,7 +118,7 @@ fn bad(packets: &[Vec<u8>], at: usize, rng: &mut Rng) -> Vec<u8> {
 }
 
 #[test]
-fn bad_packets_never_panic_and_what_is_refused_leaves_no_trace() {
+fn bad_packets_never_panic_and_refused_ones_have_no_effect() {
     let (mut refused, mut taken) = (0, 0);
     for seed in 0..40 {
         let mut rng = Rng::with_seed(seed);
@@ -135,8 +135,8 @@ fn bad_packets_never_panic_and_what_is_refused_leaves_no_trace() {
                     refused += 1;
                     assert_eq!(seen(&set), before, "seed {seed}, packet {at}: {bytes:?}");
                 } else {
-                    // Nothing on the wire tells it from a good one: links are authenticated for
-                    // that. It must be harmless to the program, not to the game.
+                    // Nothing on the wire distinguishes it from a valid one, for which links are
+                    // authenticated. It must be harmless to the program, not to the game.
                     taken += 1;
                     set.iter().for_each(|view| {
                         view.value::<Avatar>().expect("there is one kind");
@@ -157,7 +157,7 @@ fn bad_packets_never_panic_and_what_is_refused_leaves_no_trace() {
 }
 
 #[test]
-fn what_came_already_or_comes_too_late_is_refused() {
+fn repeated_and_late_packets_are_refused() {
     let packets = session(3);
     let mut set = after(&packets);
     let before = seen(&set);

@@ -1,4 +1,5 @@
-//! Fields that only those are told who look from the object, and fields of which other teams are told less.
+//! Fields that are only sent to observers with the object as a pivot, and fields that other teams
+//! receive less exactly.
 
 use foveate_sync::interest::presets;
 use foveate_sync::{Observer, ObserverId, Pivots, Publisher, ReplicaSet, Rounds, Slot};
@@ -72,7 +73,7 @@ impl Table {
         self.seats[seat].1.get(id).unwrap().value().unwrap()
     }
 
-    /// What a seat should know of a gambler by now.
+    /// What a seat should know of a gambler now.
     fn told(&self, seat: usize, of: usize) -> Gambler {
         let store = &self.publisher.store;
         let truth: Gambler = store.get(self.slots[of]).unwrap();
@@ -100,7 +101,7 @@ impl Table {
 }
 
 #[test]
-fn only_the_own_player_reads_them_whatever_is_lost() {
+fn only_the_own_player_receives_them_under_any_loss() {
     for seed in 0..50 {
         let mut table = Table::new(seed);
         table.loss = 0.3;
@@ -137,7 +138,7 @@ fn a_change_of_them_alone_costs_others_nothing() {
 }
 
 #[test]
-fn who_looks_through_other_eyes_reads_what_they_read() {
+fn an_observer_with_another_pivot_receives_that_objects_fields() {
     let mut table = Table::new(2);
     table.play(20);
     assert_eq!(table.seen(0, 2).cards, 0);
@@ -148,7 +149,7 @@ fn who_looks_through_other_eyes_reads_what_they_read() {
 }
 
 #[test]
-fn other_teams_are_told_coarse_values_and_no_secrets_whatever_is_lost_and_whoever_changes_sides() {
+fn other_teams_receive_coarse_values_and_no_secrets_under_any_loss_and_change_of_teams() {
     for seed in 0..50 {
         let mut table = Table::new(seed);
         table.loss = 0.3;
@@ -164,7 +165,7 @@ fn other_teams_are_told_coarse_values_and_no_secrets_whatever_is_lost_and_whoeve
                 _ => {}
             }
             table.play(1);
-            // At no moment is anything told that should not be; what was told to a mate stays with them.
+            // Nothing is ever sent that should not be; what a team mate received stays known.
             let there = |seat: usize, of: usize| {
                 let id = table.publisher.store.id(table.slots[of]);
                 table.seats[seat].1.get(id).and_then(|view| view.value::<Gambler>())
@@ -183,7 +184,7 @@ fn other_teams_are_told_coarse_values_and_no_secrets_whatever_is_lost_and_whoeve
 }
 
 #[test]
-fn a_change_within_a_coarse_step_costs_rivals_nothing_and_mates_hear_of_it() {
+fn a_change_within_a_coarse_step_costs_rivals_nothing_and_mates_receive_it() {
     let mut table = Table::new(3);
     table.join(0, 1);
     table.join(1, 1);
@@ -203,7 +204,7 @@ fn a_change_within_a_coarse_step_costs_rivals_nothing_and_mates_hear_of_it() {
 }
 
 #[test]
-fn a_node_that_runs_rules_is_told_what_a_mate_is() {
+fn a_node_that_runs_rules_receives_what_a_mate_does() {
     let mut table = Table::new(4);
     table.join(0, 1);
     table.play(1);

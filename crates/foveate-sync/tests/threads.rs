@@ -1,5 +1,5 @@
-//! What is sent does not depend on the number of threads: objects come, jump and go, observers join and leave, packets
-//! are lost, and grades give way for a while.
+//! The bytes sent do not depend on the number of threads, while objects appear, jump and vanish,
+//! observers join and leave, packets are lost, and grades give way.
 
 use foveate_sync::interest::{Policy, Strain, presets};
 use foveate_sync::metrics::Counters;
@@ -25,7 +25,7 @@ struct Walker {
     yaw: f32,
 }
 
-/// All that came of a run.
+/// The results of a run.
 #[derive(PartialEq, Debug)]
 struct Sent {
     packets: Vec<(ObserverId, Vec<u8>)>,
@@ -86,7 +86,7 @@ impl Crowd {
             }
             self.publisher.store.set(*slot, walker).unwrap();
         }
-        // Who looks from an object that is removed looks from nowhere from then on.
+        // An observer whose pivot was removed has no pivots from then on.
         if self.rng.u32(..3) == 0 {
             let (gone, _) = self.objects.swap_remove(self.rng.usize(..self.objects.len()));
             self.publisher.store.remove(gone).unwrap();

@@ -17,30 +17,31 @@
 pub const PROB_BITS: u32 = 15;
 /// The probability one, exclusive: valid probabilities are `PROB_MIN ..= PROB_ONE - PROB_MIN`.
 pub const PROB_ONE: u16 = 1 << PROB_BITS;
-/// Smallest probability that a trained table may have. Adaptation goes no further than 15: there a sixteenth of
-/// the way is less than a step. So a surprise costs at most 12 bits.
+/// The smallest probability in a trained table. Adaptation stops at 15, where a sixteenth of the
+/// distance is less than a step. So a surprise costs at most 12 bits.
 pub const PROB_MIN: u16 = 32;
 /// Renormalise below this range.
 const TOP: u32 = 1 << 24;
 /// Most raw bits that one coding step may carry: `range >> 16` stays positive.
 const RAW_STEP: u32 = 16;
 
-/// One body of code writes, reads, and measures: the encoder codes `bit` and returns it; the decoder ignores `bit`
-/// and returns what was written; a counter records and returns it. A body must therefore depend on nothing but
-/// the *returned* values and on what both sides know.
+/// One function body writes, reads and measures: the encoder codes `bit` and returns it; the
+/// decoder ignores `bit` and returns the bit read; a counter records and returns it. So a body must
+/// depend only on the *returned* values and on what both sides know.
 pub trait Coder {
-    /// Whether what is coded comes from elsewhere: only then it has to be put where it belongs.
+    /// Whether values come from outside; only then must they be stored.
     const READS: bool;
-    /// What changes with every bit. A run of bits takes it out and puts it back, so that meanwhile it stays in
-    /// registers.
+    /// The state that changes with every bit. A run of bits takes it out and puts it back, so that
+    /// it stays in registers meanwhile.
     type Interval: Copy;
-    /// Takes it out.
+    /// Takes the state out.
     fn interval(&self) -> Self::Interval;
-    /// Puts it back.
+    /// Puts the state back.
     fn set_interval(&mut self, at: Self::Interval);
-    /// Says that bits will be coded in some of the contexts from `first` to `last`, at most 64 in all.
+    /// Announces that bits will be coded in some of the contexts from `first` to `last`, at most 64
+    /// in all.
     fn touch(&mut self, first: usize, last: usize);
-    /// Codes one bit of a run in context `ctx`, which was touched before.
+    /// Codes one bit of a run in context `ctx`, which must have been announced by `touch`.
     fn bit_at(&mut self, at: &mut Self::Interval, ctx: usize, bit: bool) -> bool;
     /// Codes the low `n` bits (n ≤ 32) of `value` in a run, equiprobable, most significant part first.
     fn raw_at(&mut self, at: &mut Self::Interval, n: u32, value: u32) -> u32;
@@ -71,19 +72,19 @@ pub struct Models {
     p: Box<[u16; ROOM]>,
     /// The trained state.
     init: Box<[u16; ROOM]>,
-    /// A bit for each block of contexts that has been adapted since the restart.
+    /// A bit for each block of contexts that changed since the restart.
     touched: u64,
 }
 
-/// Contexts in a block: so many that a word has a bit for each block.
+/// Contexts in a block, so that a word has a bit for each block.
 const BLOCK: usize = ROOM / 64;
 
-/// Contexts that a table has room for; a power of two, so that no index needs a check.
+/// The most contexts of a table; a power of two, so that no index needs a bounds check.
 pub(crate) const ROOM: usize = 4096;
 
 impl Models {
-    /// Models that start from `init`; missing entries are even, entries out of range are clamped, so
-    /// that any table is safe.
+    /// Models that start from `init`. Missing entries are even and entries out of range are
+    /// clamped, so that every table is safe.
     pub fn new(init: &[u16]) -> Models {
         let entry = |at: usize| init.get(at).copied().unwrap_or(PROB_ONE / 2);
         let init =
@@ -91,14 +92,15 @@ impl Models {
         Models { p: init.clone(), init, touched: 0 }
     }
 
-    /// Models in the trained state that both ends ship with.
+    /// Models in the trained state, which is the same at both ends.
     pub fn trained() -> Models {
         let table: Vec<u16> =
             TRAINED.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
         Models::new(&table)
     }
 
-    /// Back to the trained state, block by block: a packet of few records touches few.
+    /// Restores the trained state, block by block, because a packet of few records changes few
+    /// blocks.
     pub(crate) fn restart(&mut self) {
         let (now, trained) = (self.p.as_chunks_mut::<BLOCK>().0, self.init.as_chunks::<BLOCK>().0);
         while self.touched != 0 {
@@ -113,7 +115,7 @@ impl Models {
         u32::from(self.p[ctx % ROOM])
     }
 
-    /// Moves the probability of `ctx` towards the bit seen.
+    /// Moves the probability of `ctx` towards `bit`.
     pub(crate) fn adapt(&mut self, ctx: usize, bit: bool) {
         self.touched |= block(ctx);
         let p = &mut self.p[ctx % ROOM];
@@ -133,12 +135,13 @@ const TRAINED: &[u8] = include_bytes!("trained.bin");
 /// Adaptation shift: each bit moves its probability by 1/2^RATE of the distance.
 pub const RATE: u32 = 4;
 
-/// The probability after a bit. No context ever becomes certain, because the step ends at zero first:
-/// the price of a surprise stays bounded.
+/// The probability after a bit. No context ever becomes certain, because the step reaches zero
+/// first, so the cost of a surprise is bounded.
 #[inline(always)]
 pub fn adapted(p: u16, bit: bool) -> u16 {
     let p = i32::from(p);
-    // One shift for both ways. It rounds down, so that the end of the way down lies 15 above zero.
+    // One shift for both directions. It rounds down, so that the lowest probability is 15 above
+    // zero.
     let end = if bit { (1 << RATE) - 1 } else { i32::from(PROB_ONE) };
     (p + ((end - p) >> RATE)) as u16
 }
@@ -153,7 +156,7 @@ pub struct Encoder<'a> {
     at: Writing,
 }
 
-/// What of an encoder changes with every bit.
+/// The state of an encoder that changes with every bit.
 #[derive(Clone, Copy, Debug)]
 pub struct Writing {
     /// The 33rd bit is a carry that has not been added yet.
@@ -175,19 +178,19 @@ impl<'a> Encoder<'a> {
         self.out.len() - self.start
     }
 
-    /// Bits written so far, rounded; for measuring only. Over many differences of two such figures
+    /// Bits written so far, rounded; for measuring only. Over many differences of two such values
     /// the rounding cancels out.
     pub fn bits(&self) -> u32 {
         self.written() as u32 * 8 + self.at.range.leading_zeros()
     }
 
-    /// Writes the bytes that a range below [`TOP`] leaves no room for; returns low end and range. By value and
-    /// out of the way of the bits, so that what those need stays in registers.
+    /// Writes the bytes for which a range below [`TOP`] leaves no room; returns low end and range.
+    /// It takes values, in a function of its own, so that the coding of bits stays in registers.
     #[cold]
     #[inline(never)]
     fn renormalised(&mut self, mut low: u64, mut range: u32) -> (u64, u32) {
         if low > u64::from(u32::MAX) {
-            // The carry goes to the bytes already written.
+            // Add the carry to the bytes already written.
             for byte in self.out[self.start..].iter_mut().rev() {
                 *byte = byte.wrapping_add(1);
                 if *byte != 0 {
@@ -205,7 +208,7 @@ impl<'a> Encoder<'a> {
 
     /// Ends the coded part with the shortest bytes inside the interval, trailing zeros dropped.
     pub fn finish(mut self) {
-        // range >= 2^24, so some multiple of 2^24 lies in [low, low + range).
+        // range ≥ 2^24, so some multiple of 2^24 lies in [low, low + range).
         if self.at.low > 0 {
             self.renormalised(self.at.low + u64::from(TOP - 1), TOP - 1);
         }
@@ -234,7 +237,7 @@ impl Coder for Encoder<'_> {
         *self.touched |= block(first) | block(last);
     }
 
-    /// Without a branch on the bit: it is a surprise too often to be foreseen.
+    /// Without a branch on the bit, which would be mispredicted too often.
     #[inline(always)]
     fn bit_at(&mut self, at: &mut Writing, ctx: usize, bit: bool) -> bool {
         debug_assert!(*self.touched & block(ctx) != 0);
@@ -265,7 +268,7 @@ impl Coder for Encoder<'_> {
     }
 }
 
-/// Reads what an [`Encoder`] wrote. Total: any bytes give some bits, never a panic.
+/// Reads what an [`Encoder`] wrote. Any bytes decode to some bits, without a panic.
 pub struct Decoder<'a> {
     input: &'a [u8],
     p: &'a mut [u16; ROOM],
@@ -273,12 +276,12 @@ pub struct Decoder<'a> {
     at: Reading,
 }
 
-/// What of a decoder changes with every bit.
+/// The state of a decoder that changes with every bit.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
     /// Next byte to read.
     next: usize,
-    /// The value read, relative to the interval's low end.
+    /// The value read, relative to the low end of the interval.
     code: u32,
     range: u32,
 }
@@ -347,7 +350,7 @@ impl Coder for Decoder<'_> {
             let step = left.min(RAW_STEP);
             left -= step;
             at.range >>= step;
-            // Bytes from elsewhere may lie above the interval: the largest value stands for them.
+            // Invalid bytes may lie above the interval: clamp to the largest value.
             let part = (at.code / at.range).min((1 << step) - 1);
             at.code = at.code.wrapping_sub(part * at.range);
             while at.range < TOP {

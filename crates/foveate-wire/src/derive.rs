@@ -1,6 +1,6 @@
-//! What code made by `#[derive(Replicate)]` calls: attributes on top of a type's own field type.
+//! Called by code from `#[derive(Replicate)]`: applies attributes to the field type of a Rust type.
 //!
-//! Attributes that would do nothing are refused:
+//! Attributes without an effect are refused:
 //!
 //! ```compile_fail
 //! #[derive(foveate_wire::Replicate)]
@@ -17,7 +17,7 @@
 
 use crate::schema::FieldType;
 
-/// What a field's attributes said; `None` keeps what the type says of itself.
+/// The attributes of a field; `None` keeps the default of its Rust type.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct KindSettings {
     /// `motion`
@@ -38,10 +38,10 @@ pub struct KindSettings {
     pub steps: Option<f64>,
 }
 
-/// The type's own field type with the attributes applied.
+/// The default field type with the attributes applied.
 pub fn field_type(own: FieldType, set: &KindSettings) -> FieldType {
     let real = |given: Option<f64>, own: f32| given.map_or(own, |value| value as f32);
-    // So many bits for all that lies between the least and the largest value.
+    // This many bits for all values between the least and the largest.
     let by_bits = |bits: f64, span: f32| Some(f64::from(span) / (bits.exp2() - 1.0));
     let whole = |given: Option<f64>, own: i32| given.map_or(own, |value| value as i32);
     match own {

@@ -1,15 +1,15 @@
-//! Context models for a facing: sent only where it is wrong, and then as a turn from the baseline's.
+//! Context models for facings: sent only if wrong, as a turn from the baseline's.
 
 use crate::coder::Coder;
 use crate::number::{SIGNS, STEPS, Slots, TREES, length, ulength, value};
 use crate::place::{AGES, PLACE_CONTEXTS, age_class};
 
-/// Classes of how far the place was from its prediction: exact, up to 15 steps, more.
+/// Classes of the distance of a place from its prediction: exact, up to 15 steps, more.
 const MISSES: usize = 3;
-/// Classes of a turn in yaw, a context for pitch.
+/// Classes of a turn in yaw, which are contexts for pitch.
 const TURNS: usize = 4;
-/// Expected length that spreads the lengths 0..=9 over the relative classes, for values without a
-/// better guess.
+/// An expected length that spreads the lengths 0..=9 over the relative classes, for values without
+/// a better guess.
 pub(crate) const ABSOLUTE: usize = 6;
 
 const FACING: usize = PLACE_CONTEXTS;
@@ -19,15 +19,15 @@ const YAW_TREE: usize = YAW_SIGN + SIGNS;
 const PITCH_LEN: usize = YAW_TREE + TREES;
 const PITCH_SIGN: usize = PITCH_LEN + TURNS * STEPS;
 const PITCH_TREE: usize = PITCH_SIGN + SIGNS;
-/// Where the next family of contexts starts.
+/// The start of the next family of contexts.
 pub(crate) const FACING_END: usize = PITCH_TREE + TREES;
 
-/// How far a place was from where it was expected, as a context; the class of a whole state.
+/// The largest distance class of a place from its prediction; also the class of a whole state.
 pub(crate) const FAR: usize = MISSES - 1;
 
-/// The class of a miss.
+/// The distance class of a residual.
 pub(crate) fn miss_class(residual: [i32; 3]) -> usize {
-    // All bits together are as long as the longest.
+    // All bits combined are as long as the longest.
     match ulength(residual.iter().fold(0, |bits, part| bits | part.unsigned_abs())) {
         0 => 0,
         1..=4 => 1,
@@ -35,7 +35,7 @@ pub(crate) fn miss_class(residual: [i32; 3]) -> usize {
     }
 }
 
-/// Codes a turn in yaw and pitch; [0, 0] costs little.
+/// Codes a turn in yaw and pitch; [0, 0] is cheap.
 pub(crate) fn code_facing<C: Coder>(c: &mut C, age: u32, miss: usize, turn: [i32; 2]) -> [i32; 2] {
     if !c.bit(FACING + age_class(age) * MISSES + miss, turn != [0, 0]) {
         return [0, 0];

@@ -1,29 +1,30 @@
-//! An entry for fuzzers and for tests that stand in for them: any bytes, through every reader.
+//! Entry points for fuzzers, and for the tests that stand in for them: any bytes, through every
+//! reader.
 //!
-//! It belongs to the crate so that the target in `fuzz/` stays a single call, and so that an input
-//! which a fuzzer finds can be repeated by an ordinary test.
+//! They are in this crate so that the target in `fuzz/` is a single call, and so that an ordinary
+//! test can repeat an input that a fuzzer found.
 
 use crate::packet::{Ack, MAX_PACKET, PacketReader, StateHeader, States, open_state, packet_type};
 use crate::{Alias, FieldSpec, FieldType, KindId, KindSpec, Models, Motion, Role, Schema, Tick};
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
-/// Bytes taken off the front: one chooses the schema, eight make up the states that are held.
+/// Bytes taken off the front: one chooses the schema, eight seed the states of the receiver.
 pub const CHOICE: usize = 9;
 
-/// What reading some bytes came to. A reader's work is bounded by it.
+/// The work of reading some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
-    /// Records that were read before the end or the first error.
+    /// Records read before the end or the first error.
     pub records: usize,
-    /// Lanes that were filled in for them.
+    /// Lanes filled in for them.
     pub lanes: usize,
 }
 
-/// Reads any bytes as a packet of every type; must never panic, stall or allocate without a bound.
+/// Reads any bytes as a packet of every type; must never panic, hang or allocate without a bound.
 ///
-/// The first [`CHOICE`] bytes choose a schema and make up the states that updates refer to; the rest
-/// is the packet. What is refused is no finding, so that nothing but the work done comes back.
+/// The first [`CHOICE`] bytes choose a schema and seed the states that updates refer to; the rest
+/// is the packet. A refused packet is not an error, so only the amount of work is returned.
 ///
 /// ```
 /// let work = foveate_wire::fuzz::decode_packet(b"any bytes at all, however long or short");
@@ -33,7 +34,7 @@ pub fn decode_packet(data: &[u8]) -> Work {
     let Some((&[choice, seed @ ..], packet)) = data.split_first_chunk::<CHOICE>() else {
         return Work::default();
     };
-    // A link hands over one datagram; beyond it there is only "too long", at any length.
+    // A link delivers one datagram; longer input is only "too long", at any length.
     let packet = &packet[..packet.len().min(MAX_PACKET + 1)];
     let _ = (packet_type(packet), Ack::read(packet));
     let seed = u64::from_le_bytes(seed);
@@ -47,7 +48,7 @@ pub fn decode_packet(data: &[u8]) -> Work {
 /// Reads a state packet to its end or its first error.
 fn drain(schema: &Schema, states: &Fabricated, header: StateHeader, body: &[u8]) -> Work {
     thread_local! {
-        /// Kept from one input to the next, as a link keeps them: each must restart them.
+        /// Reused for the next input, as links do: each packet must restart them.
         static MODELS: RefCell<Models> = RefCell::new(Models::trained());
     }
     MODELS.with_borrow_mut(|models| {
@@ -60,8 +61,8 @@ fn drain(schema: &Schema, states: &Fabricated, header: StateHeader, body: &[u8])
     })
 }
 
-/// Compares any text with a schema's description, as a client does with what a server sends that refuses it. The
-/// first byte chooses the schema.
+/// Compares any text with a schema's description, as a client does with the text of a server that
+/// rejects it. The first byte chooses the schema.
 ///
 /// ```
 /// foveate_wire::fuzz::compare_schema(b"\x01avatar: max_speed=40 fall=16\n");
@@ -76,7 +77,7 @@ pub fn compare_schema(data: &[u8]) {
     }
 }
 
-/// The schemas that are tried: every field type, with and without a place, motion and facing.
+/// The schemas to try: every field type, with and without place, motion and facing.
 pub fn schemas() -> &'static [Schema] {
     &SCHEMAS
 }
@@ -113,12 +114,12 @@ fn flat() -> KindSpec {
     kind("flat", 0, vec![place(2, 30_000_000.0, true), facing(Role::Yaw, 65_536), alive])
 }
 
-/// Has nothing but an owner.
+/// A kind with nothing but an owner.
 fn bare() -> KindSpec {
     kind("bare", 0, Vec::new())
 }
 
-/// Falls, but does not say how: a packet has to learn it.
+/// A kind that falls without saying how, so that a packet has to learn it.
 fn stone() -> KindSpec {
     kind("stone", 0, vec![place(3, 4_096.0, true)])
 }
@@ -127,7 +128,7 @@ fn turret() -> KindSpec {
     kind("turret", 3, vec![facing(Role::Pitch, 2), place(3, 100.0, false)])
 }
 
-/// Has a field of every type that is neither place nor facing.
+/// A kind with a field of every type that is neither place nor facing.
 fn laden() -> KindSpec {
     let name = FieldType::Text { max: 21 };
     let types = [
@@ -147,7 +148,7 @@ fn laden() -> KindSpec {
     kind("laden", 0, fields.map(|(at, ty)| FieldSpec::new(&format!("f{at}"), ty)).collect())
 }
 
-/// A state of every kind, of numbers that no writer need ever have sent.
+/// A state of every kind, with numbers that no writer would send.
 struct Fabricated {
     states: Vec<(Vec<i32>, Motion)>,
 }
@@ -176,11 +177,11 @@ impl States for Fabricated {
     }
 }
 
-/// Numbers that a seed makes up (splitmix64).
+/// Numbers from a seed (splitmix64).
 pub(crate) struct Chance(pub u64);
 
 impl Chance {
-    /// Any `i32`, of every magnitude alike.
+    /// Any `i32`, all magnitudes equally likely.
     pub(crate) fn any(&mut self) -> i32 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_schema_that_is_tried_is_a_schema() {
+    fn every_tried_schema_is_valid() {
         assert_eq!(schemas().len(), 3);
     }
 

@@ -1,4 +1,4 @@
-//! Names of things: objects, kinds, owners, and what an observer calls an object in its session.
+//! Ids of objects, kinds and owners, and the aliases of objects in a session.
 
 /// The kind of an object: an index into the [`Schema`](crate::Schema).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -8,28 +8,28 @@ pub struct KindId(pub u8);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct OwnerId(pub u32);
 
-/// How often an object has changed hands.
+/// How often an object has changed owners.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Epoch(pub u32);
 
-/// What one observer's session calls an object: small numbers, handed out densely,
-/// so that they cost few bits.
+/// The number of an object in one observer's session: small and dense, so that it costs few bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Alias(pub u16);
 
-/// The name of an object everywhere and for good: kind (8 bits), creator (24 bits), serial (32 bits).
+/// The id of an object everywhere and for its whole life: kind (8 bits), creator (24 bits), serial
+/// (32 bits).
 ///
-/// There are two sorts of ids, told apart by the serial's highest bit:
+/// There are two sorts of ids, distinguished by the serial's highest bit:
 ///
 /// | serial | id |
 /// | --- | --- |
-/// | `0` + 31 bits | *fixed* by the game: the world's first objects (creator 0) and what a player begins with (creator: the player). All nodes work out the same ids. |
-/// | `10` + 30 bits | *minted* while the game runs, for a player, the creator |
+/// | `0` + 31 bits | *fixed* by the game: the world's first objects (creator 0) and those that a player starts with (creator: the player). All nodes compute the same ids. |
+/// | `10` + 30 bits | *minted* while the game runs, for the player that is the creator |
 /// | `11` + 30 bits | *minted* while the game runs, for the world; the creator is the node that minted it |
 ///
-/// Minting nodes have different creator numbers, so that they name objects without asking anyone: a
-/// peer has its player's number, a server counts on into it, a region server will have one for each
-/// region and epoch.
+/// Minting nodes have different creator numbers, so that they create ids without asking any other
+/// node: a peer has its player's number, a single server extends its counter into these bits, and
+/// each region has its own number.
 ///
 /// ```
 /// use foveate_wire::{KindId, ObjectId};
@@ -41,9 +41,9 @@ pub struct Alias(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct ObjectId(pub u64);
 
-/// Of a serial: minted while the game ran.
+/// Bit of a serial: minted while the game ran.
 const MINTED: u32 = 1 << 31;
-/// Of a minted serial: the world's.
+/// Bit of a minted serial: for the world.
 const FOR_WORLD: u32 = 1 << 30;
 
 impl ObjectId {
@@ -52,7 +52,7 @@ impl ObjectId {
     /// Bits of the number of a minted id.
     pub const NUMBER_BITS: u32 = 30;
 
-    /// Puts a name together; only the low 24 bits of `creator` count.
+    /// An id from its parts; only the low 24 bits of `creator` count.
     pub const fn new(kind: KindId, creator: u32, serial: u32) -> ObjectId {
         ObjectId((kind.0 as u64) << 56 | (creator as u64 & 0xff_ffff) << 32 | serial as u64)
     }
@@ -63,7 +63,7 @@ impl ObjectId {
         ObjectId::new(kind, player, MINTED | number & (FOR_WORLD - 1))
     }
 
-    /// The same of an object of the world's, created by the node with this number.
+    /// The same for an object of the world, created by the node with this number.
     pub const fn minted_for_world(kind: KindId, creator: u32, number: u32) -> ObjectId {
         ObjectId::new(kind, creator, MINTED | FOR_WORLD | number & (FOR_WORLD - 1))
     }
@@ -78,13 +78,13 @@ impl ObjectId {
         if self.is_minted() && self.serial() & FOR_WORLD != 0 { 0 } else { self.creator() }
     }
 
-    /// The 24 bits between kind and serial: the player the object belongs to, or the node that minted an
-    /// object of the world's.
+    /// The 24 bits between kind and serial: the player that the object belongs to, or the node that
+    /// minted an object of the world.
     pub const fn creator(self) -> u32 {
         (self.0 >> 32) as u32 & ObjectId::MAX_CREATOR
     }
 
-    /// The low 32 bits: of fixed ids a running number.
+    /// The low 32 bits; a running number in fixed ids.
     pub const fn serial(self) -> u32 {
         self.0 as u32
     }
@@ -94,7 +94,7 @@ impl ObjectId {
         self.serial() & MINTED != 0
     }
 
-    /// The creator's running number of a minted id, 30 bits; none of a fixed one.
+    /// The creator's running number in a minted id, 30 bits; `None` for a fixed id.
     pub const fn number(self) -> Option<u32> {
         if self.is_minted() { Some(self.serial() & (FOR_WORLD - 1)) } else { None }
     }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_every_sort_differ_and_say_whose_they_are() {
+    fn ids_of_every_sort_differ_and_name_their_owner() {
         let kind = KindId(200);
         let last = (1 << ObjectId::NUMBER_BITS) - 1;
         for number in [0, 1, 77, last] {

@@ -1,11 +1,11 @@
 //! Values ⇄ bytes: what two ends of a link must agree on, and nothing else.
 //!
-//! A value's way: struct → [`Replicate::put`] → lanes (integers) → residuals against a state that the
-//! receiver acknowledged, predicted to now → bits of an adaptive range coder → packet; and back.
+//! The path of a value: struct → [`Replicate::put`] → lanes (integers) → residuals against a state
+//! that the receiver acknowledged, predicted to now → bits of an adaptive range coder → packet; and
+//! back.
 //!
-//! This crate keeps no state between packets, does no IO, asks for no clock and no randomness, and
-//! never panics or loops without a bound whatever bytes it is given. Its format is written down in
-//! `docs/WIRE.md`.
+//! This crate keeps no state between packets, does no IO, reads no clock, uses no randomness, and
+//! never panics or loops without a bound, whatever the bytes. `docs/WIRE.md` describes its format.
 
 mod coder;
 mod contexts;

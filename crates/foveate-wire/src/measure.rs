@@ -1,18 +1,19 @@
-//! Coders that write nothing: one counts what contexts see, to train tables; one adds up what bits
-//! would cost. Both run the very code that writes packets.
+//! Coders that write nothing: one counts the bits in each context, to train tables; one adds up the
+//! cost of bits. Both run the code that writes packets.
 
 use crate::coder::{Coder, Models, PROB_BITS, PROB_MIN, PROB_ONE};
 use crate::contexts::CONTEXTS;
 use crate::facing::FACING_END;
 use crate::place::PLACE_CONTEXTS;
 
-/// Counts the bits that each context sees.
+/// Counts the bits in each context.
 #[derive(Clone, Debug)]
 pub struct Trainer {
     counts: Vec<[f64; 2]>,
 }
 
-/// Each context starts with half a zero and half a one: unseen ones stay even, rare ones sane.
+/// Each context starts with half a zero and half a one: unused ones stay even, rare ones
+/// reasonable.
 const PRIOR: f64 = 0.5;
 
 impl Default for Trainer {
@@ -30,17 +31,17 @@ impl Trainer {
         }
     }
 
-    /// How many bits were seen in all.
+    /// The total number of bits.
     pub fn total(&self) -> f64 {
         self.counts.iter().map(|[zeros, ones]| zeros + ones).sum()
     }
 
-    /// Notes a bit.
+    /// Counts a bit.
     pub fn see(&mut self, ctx: usize, bit: bool) {
         self.counts[ctx][usize::from(bit)] += 1.0;
     }
 
-    /// The trained table: for each context the probability of a zero.
+    /// The trained table: the probability of a zero in each context.
     pub fn table(&self) -> Vec<u16> {
         let one = f64::from(PROB_ONE);
         let share = |[zeros, ones]: &[f64; 2]| (zeros + PRIOR) / (zeros + ones + 2.0 * PRIOR);
@@ -69,7 +70,7 @@ impl Coder for &mut Trainer {
     }
 }
 
-/// What is counted apart.
+/// Bits by kind of content.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Cost {
     /// Bits of places, jumps included.
@@ -80,12 +81,12 @@ pub struct Cost {
     pub rest: f64,
 }
 
-/// Adds up what bits cost under models that adapt and restart like an encoder's.
+/// Adds up the cost of bits under models that adapt and restart like an encoder's.
 #[derive(Debug)]
 pub struct Meter<'a> {
     models: &'a mut Models,
     cost: Cost,
-    /// Raw bits belong to what was coded before them.
+    /// Raw bits count for the context before them.
     last: usize,
 }
 
@@ -96,7 +97,7 @@ impl<'a> Meter<'a> {
         Meter { models, cost: Cost::default(), last: CONTEXTS }
     }
 
-    /// What was added up.
+    /// The sums.
     pub fn cost(&self) -> Cost {
         self.cost
     }
@@ -135,7 +136,7 @@ impl Coder for Meter<'_> {
     }
 }
 
-/// Reads by one coder and lets a trainer see what it reads.
+/// Reads with one coder, and lets a trainer count what it reads.
 pub struct Seen<'a, C>(pub C, pub &'a mut Trainer);
 
 impl<C: Coder> Coder for Seen<'_, C> {

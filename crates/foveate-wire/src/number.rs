@@ -1,4 +1,4 @@
-//! Binarisation of one signed value; everything else in the codec is built from it.
+//! The binary form of one signed value, from which everything else in the codec is built.
 //!
 //! A value is written as its bit length (0 for the value 0, else ⌊log2 |v|⌋ + 1, so 0 ..= 32), the sign (1 =
 //! negative), up to three modelled bits below the leading one, most significant first, and the rest raw.
@@ -21,8 +21,8 @@ const WHOLE: usize = MODELLED as usize + 1;
 const TREE_LENS: usize = 11;
 /// Relative lengths: 6 or more below the expected one … 3 or more above.
 const NEAR: usize = 10;
-/// The absolute lengths 0 and 1 are kept apart from the others. Their relative classes end early: neither can be
-/// far above the expected one.
+/// The absolute lengths 0 and 1 are separate from the others. They have fewer relative classes,
+/// because neither can be far above the expected length.
 const FROM_ONE: usize = 7;
 const FROM_TWO: usize = FROM_ONE + 8;
 
@@ -33,7 +33,7 @@ pub(crate) const SIGNS: usize = NEAR;
 /// Contexts of one set of mantissa trees.
 pub(crate) const TREES: usize = tree_at(TREE_LENS);
 
-/// Where the contexts of one value lie.
+/// The contexts of one value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slots {
     /// Start of [`STEPS`] contexts.
@@ -44,7 +44,8 @@ pub(crate) struct Slots {
     pub tree: usize,
     /// Expected bit length.
     pub expect: usize,
-    /// Length at which the unary code starts: the nearer to the usual length, the fewer decisions.
+    /// The length at which the unary code starts: the nearer to the usual length, the fewer
+    /// decisions.
     pub pivot: usize,
 }
 
@@ -58,18 +59,19 @@ pub(crate) fn length(v: i32) -> usize {
     ulength(v.unsigned_abs())
 }
 
-/// Class of a length against the expected one: 6 when equal.
+/// Class of a length relative to the expected one: 6 if equal.
 #[inline]
 const fn near(expect: usize, n: usize) -> usize {
     let above = (n + 6).saturating_sub(expect);
     if above < NEAR { above } else { NEAR - 1 }
 }
 
-/// Lengths and expected lengths that [`STEP_AT`] has; a power of two, so that no index needs a check.
+/// The number of lengths and of expected lengths in [`STEP_AT`]; a power of two, so that no index
+/// needs a bounds check.
 const LENGTHS: usize = 64;
 
-/// For an expected length and a length `n`: which of the [`STEPS`] contexts the question belongs to whether
-/// a value is longer than `n`.
+/// For an expected length and a length `n`: which of the [`STEPS`] contexts codes whether a value
+/// is longer than `n`.
 const STEP_AT: [[u8; LENGTHS]; LENGTHS] = {
     let mut table = [[0; LENGTHS]; LENGTHS];
     let mut expect = 0;
@@ -89,7 +91,8 @@ const STEP_AT: [[u8; LENGTHS]; LENGTHS] = {
     table
 };
 
-/// Where the tree of a length begins: two bits have one below the leading one, three have two.
+/// Where the tree of a length starts: length two has one bit below the leading one, length three
+/// has two.
 const fn tree_at(n: usize) -> usize {
     match n {
         0..=2 => 0,
@@ -115,8 +118,7 @@ pub(crate) fn value<C: Coder>(c: &mut C, s: &Slots, v: i32) -> i32 {
     coded
 }
 
-/// Codes a value that is not negative (as `u32`, any). Inlined, because its contexts are constants wherever it
-/// is called.
+/// Codes an unsigned value. Inlined, because its contexts are constants at every call.
 #[inline(always)]
 pub(crate) fn count<C: Coder>(c: &mut C, s: &Slots, v: u32) -> u32 {
     let mut at = c.interval();
@@ -128,7 +130,7 @@ pub(crate) fn count<C: Coder>(c: &mut C, s: &Slots, v: u32) -> u32 {
     coded
 }
 
-/// Codes a bit length: first whether it is above the pivot, then away from it in unary, up or down.
+/// Codes a bit length: first whether it is above the pivot, then in unary away from it, up or down.
 #[inline(always)]
 fn code_length<C: Coder>(c: &mut C, at: &mut C::Interval, s: &Slots, len: usize) -> usize {
     let step = &STEP_AT[s.expect % LENGTHS];
@@ -136,7 +138,8 @@ fn code_length<C: Coder>(c: &mut C, at: &mut C::Interval, s: &Slots, len: usize)
     let mut say = |n: usize, yes| c.bit_at(at, s.len + usize::from(step[n % LENGTHS]), yes);
     let mut n = s.pivot.min(31);
     if !C::READS {
-        // An encoder that knows the answers gives equal ones in a row, which is quicker than to choose each.
+        // An encoder knows the answers, which are equal bits in a row; that is faster than deciding
+        // on each.
         if len > n {
             (n..len).for_each(|n| _ = say(n, true));
             if len < 32 {
@@ -164,7 +167,8 @@ fn code_length<C: Coder>(c: &mut C, at: &mut C::Interval, s: &Slots, len: usize)
     n
 }
 
-/// Codes what is below the leading one of a magnitude of `n` ≥ 1 bits; returns the whole magnitude.
+/// Codes the bits below the leading one of a magnitude of `n` ≥ 1 bits; returns the whole
+/// magnitude.
 #[inline(always)]
 fn code_below<C: Coder>(
     c: &mut C,
@@ -176,7 +180,7 @@ fn code_below<C: Coder>(
     let below = n as u32 - 1;
     let tree = s.tree + tree_at(n.min(TREE_LENS - 1));
     c.touch(tree, tree + TREE - 1);
-    // The bits that are left to code, from the highest of the word down.
+    // The bits still to code, from the highest of the word down.
     let (mut prefix, mut left) = (1, (magnitude << 1) << (31 - below));
     for _ in 0..below.min(MODELLED) {
         let bit = c.bit_at(at, tree + prefix - 1, left >> 31 == 1);

@@ -1,6 +1,7 @@
 //! Packets: a few plain bytes, then records in one run of the range coder up to the packet's end.
 //!
-//! Reading refuses instead of trusting: a packet is read completely before anything of it is used.
+//! A packet must be read completely before any of it is used, because it may turn out to be
+//! invalid.
 
 use crate::coder::{Coder, Decoder, Encoder, Models};
 use crate::number::count;
@@ -11,15 +12,15 @@ use crate::schema::{Kind, Schema};
 use crate::{Alias, KindId, ObjectId, Tick, contexts};
 use thiserror::Error;
 
-/// The wire version that this code speaks.
+/// The version of packets.
 pub const VERSION: u8 = 1;
-/// No packet is longer, so that none is cut up on its way.
+/// The most bytes of a packet, so that none is fragmented.
 pub const MAX_PACKET: usize = 1_200;
-/// No object's record is longer.
+/// The most bytes of an object's record.
 pub const MAX_RECORD_BYTES: usize = 1_024;
-/// Records in one packet.
+/// The most records in one packet.
 pub const MAX_RECORDS: usize = 512;
-/// States of one object that a receiver keeps for updates to refer to.
+/// The states of one object that a receiver keeps as baselines.
 pub const KEPT_STATES: usize = 32;
 /// Bytes before the coded part of a state packet.
 pub const STATE_HEADER: usize = 5;
@@ -29,16 +30,16 @@ pub const ACK_BYTES: usize = 7;
 const STATE: u8 = 1;
 const ACK: u8 = 2;
 
-/// A packet that was refused. Nothing of it was used.
+/// Why a packet was refused. None of it may be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum PacketError {
-    /// Longer than any packet may be.
+    /// Longer than the longest packet.
     #[error("packet of {0} bytes; at most {MAX_PACKET} are allowed")]
     TooLong(usize),
     /// Shorter than its header.
     #[error("packet of {0} bytes is shorter than its header")]
     TooShort(usize),
-    /// Not our version.
+    /// Not a version of this code.
     #[error("wire version {0}; this end speaks {VERSION}")]
     Version(u8),
     /// Not a packet type.
@@ -47,27 +48,27 @@ pub enum PacketError {
     /// Aliases must rise and stay below 2¹⁶.
     #[error("alias out of range")]
     Alias,
-    /// An update of an object that is not known, or against a state that is not held.
-    #[error("{0:?} has no state to update")]
+    /// An update of an unknown object, or against a state that the receiver does not have.
+    #[error("the receiver does not have the baseline of {0:?}")]
     Baseline(Alias),
-    /// A whole state of a kind that the schema does not have.
+    /// A whole state of a kind that is not in the schema.
     #[error("unknown kind {0:?}")]
     Kind(KindId),
-    /// More records than a packet may have.
+    /// More records than allowed.
     #[error("more than {MAX_RECORDS} records")]
     TooMany,
 }
 
-/// What a packet is, as far as its first byte tells.
+/// The type of a packet, by its first byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PacketType {
     /// States of objects.
     State,
-    /// What arrived.
+    /// An acknowledgement.
     Ack,
 }
 
-/// Looks at a packet's first byte and its length.
+/// Checks a packet's first byte and its length.
 pub fn packet_type(bytes: &[u8]) -> Result<PacketType, PacketError> {
     if bytes.len() > MAX_PACKET {
         return Err(PacketError::TooLong(bytes.len()));
@@ -86,23 +87,23 @@ pub fn packet_type(bytes: &[u8]) -> Result<PacketType, PacketError> {
 /// The plain part of a state packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StateHeader {
-    /// Counts the sender's packets.
+    /// The number of the packet, by its sender.
     pub seq: u16,
-    /// The round that the states are of. Sixteen bits travel.
+    /// The round of the states. Only 16 bits are sent.
     pub tick: Tick,
 }
 
 /// Which packets arrived: the newest, and a bit for each of the 32 before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ack {
-    /// The newest packet.
+    /// The number of the newest packet that arrived.
     pub newest: u16,
     /// Bit n: packet `newest − 1 − n` arrived too.
     pub before: u32,
 }
 
 impl Ack {
-    /// Whether it says that a packet arrived.
+    /// Whether a packet arrived, according to this.
     pub fn has(&self, seq: u16) -> bool {
         match self.newest.wrapping_sub(seq) {
             0 => true,
@@ -131,7 +132,7 @@ impl Ack {
     }
 }
 
-/// Writes one state packet, record by record, aliases rising. Any coder may stand behind it; a real
+/// Writes one state packet, record by record, with rising aliases. Works with any coder; the real
 /// one is an [`Encoder`].
 pub struct PacketWriter<C> {
     coder: C,
@@ -141,7 +142,7 @@ pub struct PacketWriter<C> {
 }
 
 impl<'a> PacketWriter<Encoder<'a>> {
-    /// Begins a packet at the end of `out`.
+    /// Starts a packet at the end of `out`.
     pub fn new(out: &'a mut Vec<u8>, models: &'a mut Models, header: StateHeader) -> Self {
         out.push(VERSION << 4 | STATE);
         out.extend(header.seq.to_le_bytes());
@@ -149,7 +150,7 @@ impl<'a> PacketWriter<Encoder<'a>> {
         PacketWriter::with(Encoder::new(out, models))
     }
 
-    /// Bytes so far, and those that ending the packet may add.
+    /// Bytes so far, including those that the end may add.
     #[inline]
     pub fn len(&self) -> usize {
         STATE_HEADER + self.coder.written() + 4
@@ -172,7 +173,7 @@ impl<'a> PacketWriter<Encoder<'a>> {
 }
 
 impl<C: Coder> PacketWriter<C> {
-    /// Begins a packet's coded part by a coder of one's own.
+    /// Starts the coded part of a packet with this coder.
     pub fn with(coder: C) -> Self {
         PacketWriter { coder, next_alias: 0, records: 0, fall: None }
     }
@@ -187,8 +188,8 @@ impl<C: Coder> PacketWriter<C> {
         self.records += 1;
     }
 
-    /// The object's state against one that the receiver acknowledged; returns the state's motion.
-    /// `now` is left as it was: the one body of code that writes and reads asks for the right to change it.
+    /// Writes an object's state against a baseline; returns the state's motion. `now` does not
+    /// change: it is mutable because the same code writes and reads.
     pub fn update(
         &mut self,
         alias: Alias,
@@ -200,8 +201,8 @@ impl<C: Coder> PacketWriter<C> {
         self.state(kind, Some(base), now)
     }
 
-    /// The same bytes where nothing but the pose has changed: from `then`, which came by `motion` and is `age` rounds
-    /// old. No lanes have to be put together for it.
+    /// Writes the same bytes if only the pose changed: from `then`, which has this `motion` and is
+    /// `age` rounds old. No lanes have to be assembled for it.
     pub fn update_pose(
         &mut self,
         alias: Alias,
@@ -222,7 +223,7 @@ impl<C: Coder> PacketWriter<C> {
         code_count(&mut self.coder, contexts::AGE, age.saturating_sub(1));
     }
 
-    /// The object's name and whole state.
+    /// Writes the object's id and whole state.
     pub fn full(&mut self, alias: Alias, id: ObjectId, kind: &Kind, now: &mut [i32]) {
         self.head(alias);
         self.coder.bit(contexts::OPERATION, true);
@@ -235,12 +236,12 @@ impl<C: Coder> PacketWriter<C> {
         code_state(&mut self.coder, kind, base, fall_of(&mut self.fall, kind), now)
     }
 
-    /// The replica gets no more updates for now.
+    /// Writes that the replica gets no more updates for now.
     pub fn freeze(&mut self, alias: Alias) {
         self.notice(alias, false);
     }
 
-    /// The replica is to be dropped.
+    /// Writes that the replica must be dropped.
     pub fn gone(&mut self, alias: Alias) {
         self.notice(alias, true);
     }
@@ -252,14 +253,14 @@ impl<C: Coder> PacketWriter<C> {
         self.coder.bit(contexts::OPERATION + 2, gone);
     }
 
-    /// Writes the end and gives the coder back.
+    /// Writes the end and returns the coder.
     pub fn end(mut self) -> C {
         self.coder.bit(contexts::MORE + self.records.min(2), false);
         self.coder
     }
 }
 
-/// What a packet knows of free fall, begun anew where a kind states another.
+/// What a packet knows of free fall, started anew for a kind that states another.
 fn fall_of<'f>(fall: &'f mut Option<(i32, Fall)>, kind: &Kind) -> &'f mut Fall {
     let stated = kind.place.map_or(0, |place| place.fall);
     if fall.is_none_or(|(known, _)| known != stated) {
@@ -275,28 +276,27 @@ fn code_name<C: Coder>(c: &mut C, id: ObjectId) -> ObjectId {
     ObjectId::new(KindId(kind as u8), creator, serial)
 }
 
-/// What a record says; the lanes stand apart.
+/// The contents of a record, without its lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// A new state of a known object, and how it got there.
+    /// A new state of a known object, with its motion.
     Update(Alias, Motion),
     /// An object, new or known, and its whole state.
     Full(Alias, ObjectId),
     /// The replica gets no more updates for now.
     Freeze(Alias),
-    /// The replica is to be dropped.
+    /// The replica must be dropped.
     Gone(Alias),
 }
 
-/// What a reader must know of the receiver's replicas.
+/// The states of the receiver's replicas, as far as a reader needs them.
 pub trait States {
-    /// What the object behind the alias is made of, and its state of that tick and how it got there,
-    /// if held.
+    /// The kind of the object behind the alias, with its state and motion at that tick; `None` if
+    /// the receiver does not have that state.
     fn state_at(&self, alias: Alias, tick: Tick) -> Option<(KindId, &[i32], Motion)>;
 }
 
-/// Reads one state packet, record by record. Any coder may stand behind it; a real one is a
-/// [`Decoder`], a tally of contexts wraps one.
+/// Reads one state packet, record by record. Works with any coder; the real one is a [`Decoder`].
 pub struct PacketReader<C> {
     coder: C,
     tick: Tick,
@@ -305,8 +305,8 @@ pub struct PacketReader<C> {
     fall: Option<(i32, Fall)>,
 }
 
-/// Splits a state packet into its plain part and its coded part. `near`: any tick within half an hour
-/// of the packet's, to complete it.
+/// Splits a state packet into its plain and its coded part. `near`: any tick within half an hour of
+/// the packet's, to complete its 16 bits.
 pub fn open_state(bytes: &[u8], near: Tick) -> Result<(StateHeader, &[u8]), PacketError> {
     match packet_type(bytes)? {
         PacketType::State => {}
@@ -321,19 +321,19 @@ pub fn open_state(bytes: &[u8], near: Tick) -> Result<(StateHeader, &[u8]), Pack
 }
 
 impl<'a> PacketReader<Decoder<'a>> {
-    /// Begins to read the coded part of the packet with this header.
+    /// Starts to read the coded part of the packet with this header.
     pub fn new(header: StateHeader, body: &'a [u8], models: &'a mut Models) -> Self {
         PacketReader::with(header, Decoder::new(body, models))
     }
 }
 
 impl<C: Coder> PacketReader<C> {
-    /// Begins to read by a coder of one's own.
+    /// Starts to read with this coder.
     pub fn with(header: StateHeader, coder: C) -> Self {
         PacketReader { coder, tick: header.tick, next_alias: 0, records: 0, fall: None }
     }
 
-    /// The next record, or none at the end. The lanes of a state are appended to `lanes`.
+    /// The next record, or `None` at the end. The lanes of a state are appended to `lanes`.
     pub fn next(
         &mut self,
         schema: &Schema,

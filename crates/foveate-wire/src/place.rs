@@ -1,20 +1,23 @@
 //! Context models for places: the residual of a place against its prediction, and jumps.
 //!
-//! All numbers are integers: place in steps, velocity in steps per tick. One body of code writes, reads and trains
-//! (see [`Coder`]). Everything is total: any `i32` can be coded, any bytes decode to something.
+//! All numbers are integers: place in steps, velocity in steps per tick. One body of code writes,
+//! reads and trains (see [`Coder`]). Any `i32` can be coded, and any bytes decode to something.
 //!
 //! # Order of an update's place
-//! 1. `JUMP`: did the object jump (respawn, teleport) since the baseline? Then the way from the baseline, axis by axis.
-//! 2. Vertical residual: `Z_SAME` (zero), else `Z_STAY` (height as at the baseline), else `Z_FALL` (free fall), else
-//!    a value. What happened becomes the class `lift`, a context for the rest.
-//! 3. Horizontal residual: `H_SAME` (zero), else `H_STOP` (stands where it was at the baseline), else two values,
-//!    *along* and *across* the baseline velocity (see [`Frame`]); across is conditioned on along.
+//! 1. `JUMP`: did the object jump (respawn, teleport) since the baseline? If so, the way from the
+//!    baseline, axis by axis.
+//! 2. Vertical residual: `Z_SAME` (zero), else `Z_STAY` (height as at the baseline), else `Z_FALL`
+//!    (free fall), else a value. The case becomes the class `lift`, a context for the rest.
+//! 3. Horizontal residual: `H_SAME` (zero), else `H_STOP` (still where it was at the baseline),
+//!    else two values, *along* and *across* the baseline velocity (see [`Frame`]); across is
+//!    conditioned on along.
 //!
 //! # Why contexts are relative
-//! A game's scale and tick rate are not known when the table is trained. So bit lengths are modelled relative to what
-//! is expected: along relative to the way that the prediction assumes (speed · age), across relative to along.
-//! Absolute contexts for along were 0.2–0.6 % better on another map of the game trained on, but 1.5 %
-//! worse on another game (7–11 % with absolute contexts throughout and no scaled copies of the traces in training).
+//! A game's scale and tick rate are not known when the table is trained. So bit lengths are
+//! modelled relative to an expected length: along relative to the way that the prediction assumes
+//! (speed · age), across relative to along. Absolute contexts for along were 0.2–0.6 % better on
+//! another map of the training game, but 1.5 % worse on another game (7–11 % with absolute contexts
+//! throughout and no scaled copies of the traces in training).
 
 use crate::coder::Coder;
 use crate::number::{SIGNS, STEPS, Slots, TREES, length, ulength, value};
@@ -28,16 +31,18 @@ const SPANS: usize = 3;
 const SCALES: usize = 14;
 /// Vertical classes of the baseline velocity: still, level, rising slow/mid/fast, falling slow/mid/fast.
 const RISES: usize = 8;
-/// What the vertical axis did: level on, stayed though it was moving, free fall, as predicted, other.
+/// What the vertical axis did: stayed level, stayed although it was moving, free fall, as
+/// predicted, other.
 const LIFTS: usize = 5;
-/// Coarse lifts: level on; in the air (free fall or as predicted); other.
+/// Coarse lifts: stayed level; in the air (free fall or as predicted); other.
 const AIRS: usize = 3;
-/// Size of along against the scale: zero, then octaves.
+/// Size of along relative to the scale: zero, then octaves.
 const GAPS: usize = 8;
-/// Speeds: none, and by the quarter of an octave.
+/// Speeds: zero, or the quarter of an octave.
 const PACES: usize = 5;
 
-// Layout of the context table: each constant is where a family starts, sized by the one after it.
+// Layout of the context table: each constant is the start of a family, whose size follows from the
+// next.
 const JUMP: usize = 0;
 const J_LEN: usize = JUMP + AGES;
 const J_SIGN: usize = J_LEN + 2 * STEPS;
@@ -60,10 +65,10 @@ const B_TREE: usize = B_SIGN + 3 * SIGNS;
 /// Number of contexts for places.
 pub(crate) const PLACE_CONTEXTS: usize = B_TREE + 2 * TREES;
 
-/// What a kind of object has in common, known to both sides.
+/// What all objects of a kind share, known to both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terrain {
-    /// Free fall, steps per tick², 0 if there is none or it is not known: see [`Fall`].
+    /// Free fall in steps per tick²; 0 if there is none or it is not known: see [`Fall`].
     pub fall: i32,
     /// Lowest absolute coordinates.
     pub low: [i32; 3],
@@ -71,15 +76,15 @@ pub(crate) struct Terrain {
     pub width: [u32; 3],
 }
 
-/// Free fall as a packet knows it: the schema's, or, where that is not given, what the packet shows: two equal falls
-/// in a row, so that a stair does not count. One per packet, like the models.
+/// Free fall as a packet knows it: from the schema or, if that does not state it, learnt from two
+/// equal falls in a row, so that a stair does not count. One per packet, like the models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fall {
     /// Steps per tick², 0 while unknown.
     now: i32,
-    /// What the last unforeseen residual would amount to.
+    /// The fall that would explain the last unexpected residual.
     next: i32,
-    /// Known from the schema: nothing to learn.
+    /// Whether the schema states it: then there is nothing to learn.
     given: bool,
 }
 
@@ -113,21 +118,21 @@ impl Fall {
 pub(crate) struct Known {
     /// Place at the baseline.
     pub place: [i32; 3],
-    /// The way that its motion foresees.
+    /// The way that its motion predicts.
     pub way: [i32; 3],
-    /// The rounds that its motion is the average of.
+    /// The rounds over which its motion is averaged.
     pub span: u32,
     /// Ticks since the baseline, at least 1.
     pub age: u32,
 }
 
 impl Known {
-    /// What a baseline tells.
+    /// What follows from a baseline.
     pub(crate) fn new(place: [i32; 3], motion: &Motion, age: u32) -> Known {
         Known { place, way: motion.way(age), span: motion.span(), age }
     }
 
-    /// Where the object is expected: place + way.
+    /// The predicted place: place + way.
     pub(crate) fn predicted(&self) -> [i32; 3] {
         [0, 1, 2].map(|k| self.place[k].wrapping_add(self.way[k]))
     }
@@ -158,8 +163,8 @@ fn span(age: u32) -> usize {
     }
 }
 
-/// Codes a place and whether the object jumped since the baseline; returns both. The jump flag is the caller's
-/// word ("do not interpolate across this"), and cheaper than a far residual.
+/// Codes a place and whether the object jumped since the baseline; returns both. The caller sets
+/// the jump flag ("do not interpolate across this"), which is also cheaper than a large residual.
 pub(crate) fn code_place<C: Coder>(
     c: &mut C,
     s: &Terrain,
@@ -176,8 +181,8 @@ pub(crate) fn code_place<C: Coder>(
     ([0, 1, 2].map(|a| at[a].wrapping_add(r[a])), false)
 }
 
-/// Codes where a jump led to, as the way from the baseline. Lengths are relative to the width of the world, which heights
-/// do not make use of.
+/// Codes the target of a jump as the way from the baseline. Lengths are relative to the width of
+/// the world, which heights do not use up.
 fn code_jump<C: Coder>(c: &mut C, s: &Terrain, from: [i32; 3], to: [i32; 3]) -> [i32; 3] {
     [0, 1, 2].map(|a| {
         let (vertical, width) = (usize::from(a == 2), s.width[a] as usize);
@@ -202,14 +207,14 @@ pub(crate) fn code_absolute<C: Coder>(c: &mut C, s: &Terrain, place: [i32; 3]) -
     })
 }
 
-/// Codes the residual of a place against where it was expected.
+/// Codes the residual of a place against its prediction.
 fn code_residual<C: Coder>(c: &mut C, fall: &mut Fall, k: &Known, r: [i32; 3]) -> [i32; 3] {
     let (z, lift) = code_z(c, fall, k, r[2]);
     let [x, y] = code_level(c, k, lift, [r[0], r[1]]);
     [x, y, z]
 }
 
-/// Codes the vertical residual; returns it and what happened (`LIFTS`).
+/// Codes the vertical residual; returns it and its class (`LIFTS`).
 fn code_z<C: Coder>(c: &mut C, fall: &mut Fall, k: &Known, r: i32) -> (i32, usize) {
     let way = k.way;
     let rise = rise_class(way, k.age);
@@ -226,7 +231,7 @@ fn code_z<C: Coder>(c: &mut C, fall: &mut Fall, k: &Known, r: i32) -> (i32, usiz
     {
         return (fallen, 2);
     }
-    // On level ground the slope of the way ahead sets the scale, in the air the vertical way.
+    // On level ground the slope of the way sets the scale, in the air the vertical way.
     let scale =
         if way[2] != 0 { way[2] } else { way[0].saturating_abs().max(way[1].saturating_abs()) };
     let slots = Slots {
@@ -241,7 +246,7 @@ fn code_z<C: Coder>(c: &mut C, fall: &mut Fall, k: &Known, r: i32) -> (i32, usiz
     (r, 4)
 }
 
-/// Codes the horizontal residual, given what the vertical axis did.
+/// Codes the horizontal residual, given the class of the vertical one.
 fn code_level<C: Coder>(c: &mut C, k: &Known, lift: usize, r: [i32; 2]) -> [i32; 2] {
     let way = k.way;
     let frame = Frame::new(way);
@@ -302,14 +307,14 @@ fn air(lift: usize) -> usize {
     }
 }
 
-/// The class of a speed: 0 at rest, else 1 and the quarter of its octave; octaves are laid so that a common run
-/// (128 steps per tick) is not split.
+/// The class of a speed: 0 at rest, else 1 plus the quarter of its octave. Octaves are placed so
+/// that a common running speed (128 steps per tick) is not at a boundary.
 fn pace(speed: u32, moving: usize) -> usize {
     let s = speed.min(1 << 20) * 25 / 16;
     moving + if s > 1 { ((2 * s) >> (ulength(s) - 2) & 3) as usize } else { 0 }
 }
 
-/// Size of along against the scale: zero, then by octaves.
+/// Size of along relative to the scale: zero, then octaves.
 fn gap(scale: usize, along: i32) -> usize {
     match length(along) {
         0 => 0,
@@ -317,13 +322,15 @@ fn gap(scale: usize, along: i32) -> usize {
     }
 }
 
-/// The horizontal frame of a way: mirrored and swapped into the first octant, then turned by three integer
-/// shears. Both steps are exactly invertible on wrapping `i32`, so along and across get contexts at no loss.
+/// The horizontal frame of a way: mirrored and swapped into the first octant, then turned by three
+/// integer shears. Both steps are exactly invertible on wrapping `i32`, so along and across get
+/// contexts without loss.
 pub(crate) struct Frame {
     flip: [bool; 2],
     swap: bool,
-    /// Shear factors in 1/4096: tan(θ/2) and sin θ of the angle within the octant, rounded down.
+    /// tan(θ/2) of the angle within the octant, in 1/4096, rounded down.
     half: u32,
+    /// sin θ of that angle, in 1/4096, rounded down.
     sine: u32,
     /// Length of the way, rounded down, steps.
     pub length: u32,
@@ -333,11 +340,11 @@ pub(crate) struct Frame {
 const FARTHEST: i32 = 1 << 22;
 
 impl Frame {
-    /// The frame of a way; the vertical part does not matter.
+    /// The frame of a way; the vertical part is ignored.
     pub(crate) fn new(way: [i32; 3]) -> Self {
         let (x, y) = (way[0].clamp(-FARTHEST, FARTHEST), way[1].clamp(-FARTHEST, FARTHEST));
         let (a, b) = (x.abs().max(y.abs()), x.abs().min(y.abs()));
-        // In doubles, which are quick: all of it stays far from where rounding could reach the next integer.
+        // Doubles are fast, and rounding stays far from the next integer.
         let (long, short) = (f64::from(a), f64::from(b));
         let length = (long * long + short * short).sqrt() as u32;
         let whole = f64::from(length.max(1));

@@ -1,28 +1,28 @@
-//! The shared predictor: what both ends believe about an object between two updates.
+//! The shared predictor: where both ends assume an object to be between two updates.
 //!
 //! Integers only, so that the sender's reference replica and the observer's are the same to the bit.
 //!
-//! A velocity is never sent. An update is coded against a state that the observer has; the way from
-//! there to the new place, and the time it took, are known to both ends, and are the new state's
-//! motion (`docs/adr/0003-velocity-is-derived.md`).
+//! A velocity is never sent. An update is coded against a state that the observer has; both ends
+//! know the way from there to the new place and the time it took, which are the new state's motion
+//! (`docs/adr/0003-velocity-is-derived.md`).
 
 use crate::schema::PlaceLanes;
 
-/// Replicas move on along their motion for at most this many rounds; then they wait: a dead link must not
-/// send them out of the map.
+/// Replicas continue their motion for at most this many rounds and then wait, so that a broken link
+/// does not send them out of the map.
 pub const HORIZON: u32 = 40;
 
-/// How a replica moved: from the baseline against which it was coded to its own place. All zero for
-/// a state that came whole, or by a jump.
+/// How a replica moved from its baseline to its own place. Zero for a state that was sent whole, or
+/// after a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Motion {
     /// Steps moved.
     pub moved: [i32; 3],
-    /// In so many rounds; 0 counts as 1.
+    /// The rounds that it took; 0 counts as 1.
     pub ticks: u32,
 }
 
-/// Spans beyond this count as this much, so that products stay below 2⁵³.
+/// Longer spans count as this long, so that products stay below 2⁵³.
 const LONGEST: u32 = 1 << 16;
 
 impl Motion {
@@ -31,8 +31,8 @@ impl Motion {
         Motion { moved: [0, 1, 2].map(|axis| to[axis].wrapping_sub(from[axis])), ticks }
     }
 
-    /// The way in `rounds` (the horizon at most): moved · rounds / ticks, to the nearest step,
-    /// halves up.
+    /// The way in `rounds`, at most the horizon: moved · rounds / ticks, to the nearest step,
+    /// halves rounded up.
     #[inline]
     pub fn way(&self, rounds: u32) -> [i32; 3] {
         if self.moved == [0; 3] {
@@ -45,7 +45,7 @@ impl Motion {
         let (rounds, ticks) = (i64::from(rounds), i64::from(ticks));
         self.moved.map(|m| {
             let twice = 2 * i64::from(m) * rounds + ticks;
-            // Halves of the numbers take a fraction of the time, and mostly suffice.
+            // Narrower integers take a fraction of the time, and usually suffice.
             match i32::try_from(twice) {
                 Ok(twice) => twice.div_euclid(2 * ticks as i32),
                 Err(_) => twice.div_euclid(2 * ticks) as i32,
@@ -58,14 +58,14 @@ impl Motion {
     }
 }
 
-/// The place in up to three coordinates, `rounds` after the state in `lanes` that came by `motion`.
+/// The place in up to three coordinates, `rounds` after the state in `lanes` with this motion.
 #[inline]
 pub fn place(place: &PlaceLanes, lanes: &[i32], motion: &Motion, rounds: u32) -> [i32; 3] {
     let (at, way) = (place.coordinates(lanes), way(place, motion, rounds));
     [0, 1, 2].map(|axis| at[axis].wrapping_add(way[axis]))
 }
 
-/// The way that a replica goes on in `rounds`.
+/// The way that a replica continues in `rounds`.
 #[inline]
 pub fn way(place: &PlaceLanes, motion: &Motion, rounds: u32) -> [i32; 3] {
     if place.motion { motion.way(rounds) } else { [0; 3] }

@@ -1,6 +1,7 @@
-//! One object's state as bits: against a state that the receiver has, or whole.
+//! One object's state as bits: as a difference from a baseline, or whole.
 //!
-//! One body of code writes and reads ([`Coder`]): a forgotten field cannot exist on one side only.
+//! The same code writes and reads ([`Coder`]), so that a field cannot be forgotten on one side
+//! only.
 
 use crate::coder::Coder;
 use crate::contexts;
@@ -13,18 +14,17 @@ use crate::schema::{HIDDEN_LANES, Kind, LaneClass, PlaceLanes};
 /// A state that the receiver has.
 #[derive(Clone, Copy, Debug)]
 pub struct Baseline<'a> {
-    /// Its lanes.
     pub lanes: &'a [i32],
-    /// How it got there.
+    /// The motion of the state.
     pub motion: Motion,
-    /// How many rounds ago.
+    /// The age of the state in rounds.
     pub age: u32,
 }
 
-/// Where an object is and where it looks: what mostly changes, and is coded in its own ways.
+/// The place and facing of an object, which change most often and have their own coding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pose {
-    /// Its place in steps; axes that are not there are zero.
+    /// The place in steps; missing axes are zero.
     pub at: [i32; 3],
     /// Yaw and pitch, in parts of a turn.
     pub facing: [i32; 2],
@@ -37,7 +37,7 @@ impl Pose {
         Pose { at, facing: kind.facing(lanes) }
     }
 
-    /// Puts it into a state.
+    /// Writes it into a state.
     fn put(&self, kind: &Kind, lanes: &mut [i32]) {
         if let Some(place) = &kind.place {
             for (lane, at) in lanes[place.at..place.at + place.dims].iter_mut().zip(self.at) {
@@ -52,11 +52,11 @@ impl Pose {
     }
 }
 
-/// A pose that the receiver has, how it got there, and how many rounds ago.
+/// A pose that the receiver has, with its motion and its age in rounds.
 pub(crate) type Then = (Pose, Motion, u32);
 
-/// Codes the lanes of an object; returns the new state's motion. Writing, `lanes` holds the state;
-/// reading, it is filled in. Without a base the state is whole.
+/// Codes the lanes of an object; returns the new state's motion. When writing, `lanes` holds the
+/// state; when reading, it is filled in. Without a baseline the state is whole.
 pub(crate) fn code_state<C: Coder>(
     c: &mut C,
     kind: &Kind,
@@ -74,7 +74,7 @@ pub(crate) fn code_state<C: Coder>(
     motion
 }
 
-/// Codes a pose; returns it and the motion. Without another before it, it is whole.
+/// Codes a pose; returns it and its motion. Without a pose before it, it is whole.
 pub(crate) fn code_pose<C: Coder>(
     c: &mut C,
     kind: &Kind,
@@ -102,7 +102,7 @@ pub(crate) fn code_pose<C: Coder>(
     (now, motion)
 }
 
-/// Codes that nothing but the pose has changed, as [`code_state`] would.
+/// Codes that only the pose changed, as [`code_state`] would.
 pub(crate) fn code_same_others<C: Coder>(c: &mut C) {
     c.bit(contexts::OTHERS, false);
 }
@@ -117,8 +117,8 @@ fn terrain(place: &PlaceLanes) -> Terrain {
     }
 }
 
-/// The place against its prediction, or anew after a jump: where it is, how it got there, and how far
-/// off the prediction was.
+/// Codes the place against its prediction, or absolutely after a jump; returns the place, its
+/// motion, and how far off the prediction was.
 fn code_moved<C: Coder>(
     c: &mut C,
     place: &PlaceLanes,
@@ -140,22 +140,22 @@ fn code_moved<C: Coder>(
     (at, if place.motion { moved } else { Motion::default() }, miss_class(off(at)))
 }
 
-/// Whether whole coordinates are cheaper than the way there: a respawn, a teleport. It is also where
-/// the receiver should not draw a line.
+/// Whether absolute coordinates are cheaper than the residual: a respawn, a teleport. Receivers
+/// should not interpolate there.
 fn is_jump(place: &PlaceLanes, residual: [i32; 3]) -> bool {
     let (bits, whole) = (residual.map(i32::unsigned_abs), place.bits * place.dims as u32 + 12);
-    // Mostly even the longest part, thrice, is far from it.
+    // Usually even the longest residual, times three, is far shorter.
     let longest = ulength(bits[0] | bits[1] | bits[2]) as u32;
     6 * longest > whole && bits.iter().map(|part| 2 * ulength(*part) as u32).sum::<u32>() > whole
 }
 
-/// The turn from one angle to another by the shorter way.
+/// The turn from one angle to another in the shorter direction.
 fn shorter_way(turned: i32, steps: u32) -> i32 {
     let turned = wrap(turned, steps);
     if turned > steps as i32 / 2 { turned - steps as i32 } else { turned }
 }
 
-/// An angle within its turn. Mostly it lies there or one turn beside it: dividing is for the others.
+/// An angle within its turn. Usually it is in range or one turn off; only others need the division.
 #[inline]
 fn wrap(angle: i32, steps: u32) -> i32 {
     let steps = steps as i32;
@@ -163,7 +163,7 @@ fn wrap(angle: i32, steps: u32) -> i32 {
     if (0..steps).contains(&near) { near } else { angle.rem_euclid(steps) }
 }
 
-/// Everything without a special meaning: one bit that any of it changed, then one for each field.
+/// Codes all fields without a role: one bit whether any of them changed, then one for each field.
 fn code_others<C: Coder>(c: &mut C, kind: &Kind, then: Option<&[i32]>, lanes: &mut [i32]) {
     let before = |lane: usize| then.map_or(0, |then| then[lane]);
     let changed = |lanes: &[i32], lane: usize| lanes[lane] != before(lane);
@@ -193,7 +193,7 @@ fn code_others<C: Coder>(c: &mut C, kind: &Kind, then: Option<&[i32]>, lanes: &m
     }
 }
 
-/// One lane of a field that changed. `single`: it is the field's only one, so it did change.
+/// Codes one lane of a field that changed. `single`: it is the field's only lane, so it did change.
 fn code_lane<C: Coder>(
     c: &mut C,
     class: LaneClass,

@@ -1,23 +1,23 @@
-//! Units are types: a bare number never says whether it is ticks, microseconds or metres.
+//! Units as types, so that a number says whether it is ticks, microseconds or metres.
 
 use std::fmt;
 use std::ops::{Add, Mul, Sub};
 
 /// A point in simulation time, counted in rounds.
 ///
-/// It wraps, so it has no `Ord`: ask how far one tick lies behind another with
-/// [`Tick::since`], or which is newer with [`Tick::is_after`].
+/// It wraps, so it has no `Ord`: use [`Tick::since`] for the distance of two ticks, and
+/// [`Tick::is_after`] for their order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Tick(pub u32);
 
 impl Tick {
-    /// Rounds from `earlier` to `self`; wraps, so it is huge when `earlier` is in fact later.
+    /// Rounds from `earlier` to `self`. It wraps, so it is huge if `earlier` is in fact later.
     #[inline]
     pub const fn since(self, earlier: Tick) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// Whether `self` comes after `other` on the shorter way round.
+    /// Whether `self` comes after `other`, by the shorter way round.
     #[inline]
     pub const fn is_after(self, other: Tick) -> bool {
         self.0.wrapping_sub(other.0).wrapping_sub(1) < u32::MAX / 2
@@ -46,7 +46,7 @@ impl Micros {
     /// No time at all.
     pub const ZERO: Micros = Micros(0);
 
-    /// A span of whole milliseconds; unbounded if it is too long to be told.
+    /// A span of milliseconds; unbounded if it is out of range.
     pub const fn from_millis(ms: u64) -> Micros {
         Micros(ms.saturating_mul(1_000))
     }
@@ -102,8 +102,8 @@ impl Mul<u32> for Micros {
     }
 }
 
-/// A length in world units. The name says "metres"; a game may mean something else by it,
-/// as long as it means the same everywhere.
+/// A length in world units. A game may use another unit than metres, as long as it is the same
+/// everywhere.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Default, Debug)]
 pub struct Metres(pub f32);
 

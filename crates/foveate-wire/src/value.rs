@@ -1,55 +1,55 @@
-//! Values ⇄ lanes: quantisation, once, at the edge. Inside the engine there are only lanes.
+//! Values ⇄ lanes: values are quantised once, at the edge. The engine only has lanes.
 
 use crate::schema::{FieldType, HIDDEN_LANES, Kind, KindSpec};
 use std::f32::consts::TAU;
 
-/// A struct whose fields can be replicated; write `#[derive(Replicate)]` rather than this.
+/// A struct that can be replicated; use `#[derive(Replicate)]` to implement it.
 pub trait Replicate: Sized {
-    /// The kind's name in the schema.
+    /// The name of the kind in the schema.
     const NAME: &'static str;
 
-    /// What the kind is made of.
+    /// The specification of the kind.
     fn spec() -> KindSpec;
 
-    /// Writes the value into an object's lanes (hidden lanes are left alone).
+    /// Writes the value into an object's lanes, except owner and epoch.
     fn put(&self, kind: &Kind, lanes: &mut [i32]);
 
-    /// Reads a value out of an object's lanes.
+    /// Reads a value from an object's lanes.
     fn get(kind: &Kind, lanes: &[i32]) -> Self;
 }
 
-/// A type that a field of a replicated struct may have.
+/// A type that a field of a replicated struct can have.
 ///
-/// `get` must accept any lanes: what came from the network is put into range, never trusted.
+/// `get` must accept any lanes: values from the network are put into range, never trusted.
 pub trait Field: Sized {
-    /// How the type is replicated where the struct says nothing about it.
+    /// The default field type, if the struct's attributes do not change it.
     fn field_type() -> FieldType;
-    /// Writes the value in the way `ty` says.
+    /// Writes the value as `ty` specifies.
     fn put(&self, ty: &FieldType, lanes: &mut [i32]);
-    /// Reads a value written in the way `ty` says.
+    /// Reads a value written as `ty` specifies.
     fn get(ty: &FieldType, lanes: &[i32]) -> Self;
 }
 
-/// An object's own lanes: all but the hidden ones. For code made by the derive.
+/// The lanes of a field. For generated code.
 pub fn field_lanes<'a>(kind: &Kind, field: usize, lanes: &'a [i32]) -> &'a [i32] {
     &lanes[kind.ranges[field].clone()]
 }
 
-/// Like [`field_lanes`], to write.
+/// The lanes of a field, to write. For generated code.
 pub fn field_lanes_mut<'a>(kind: &Kind, field: usize, lanes: &'a mut [i32]) -> &'a mut [i32] {
     debug_assert!(kind.ranges[field].start >= HIDDEN_LANES);
     &mut lanes[kind.ranges[field].clone()]
 }
 
 fn to_step(value: f32, precision: f32, (min, max): (f32, f32)) -> i32 {
-    // NaN becomes the least value: a game's bug must not spread as an odd state.
+    // NaN becomes the least value: a game's bug must not spread as an invalid state.
     let value = if value.is_nan() { min } else { value.clamp(min, max) };
     to_round(f64::from(value) / f64::from(precision)) as i32
 }
 
-/// What a number has to become so that cutting it off rounds it, halves away from zero: just less than a half is
-/// added, so that the number below a half stays below one. Many times quicker than `round` where a
-/// processor is not known to round by itself.
+/// Prepares a number so that truncation rounds it, halves away from zero. Slightly less than a half
+/// is added, so that the number just below a half stays below one. Many times faster than `round`
+/// on processors without an instruction for it.
 #[inline]
 fn to_round(number: f64) -> f64 {
     number + (0.5 - f64::EPSILON / 4.0).copysign(number)
@@ -59,14 +59,14 @@ fn from_step(step: i32, precision: f32) -> f32 {
     (f64::from(step) * f64::from(precision)) as f32
 }
 
-/// An angle in radians as a part of a turn.
+/// An angle in radians, as a part of a turn.
 pub fn angle_to_steps(radians: f32, steps: u32) -> i32 {
     let turn = f64::from(radians / TAU);
     let turn = if turn.is_finite() { turn - turn.floor() } else { 0.0 };
     (to_round(turn * f64::from(steps)) as u32 % steps) as i32
 }
 
-/// A part of a turn as radians in (−π, π].
+/// A part of a turn, as radians in (−π, π].
 pub fn steps_to_angle(step: i32, steps: u32) -> f32 {
     let turn = f64::from(step.rem_euclid(steps as i32)) / f64::from(steps);
     let turn = if turn > 0.5 { turn - 1.0 } else { turn };
@@ -98,7 +98,7 @@ impl Field for f32 {
 }
 
 impl<const N: usize> Field for [f32; N] {
-    /// Two and three numbers are a place, four a quaternion (x, y, z, w).
+    /// Two or three numbers are a place, four a quaternion (x, y, z, w).
     fn field_type() -> FieldType {
         const { assert!(N >= 2 && N <= 4, "arrays of 2, 3 (place) or 4 (quaternion) numbers") };
         match N {
@@ -137,7 +137,7 @@ impl<const N: usize> Field for [f32; N] {
     }
 }
 
-/// The three smaller parts of a unit quaternion lie within ±1/√2.
+/// The step size of the three smaller parts of a unit quaternion, which are within ±1/√2.
 fn quaternion_step(bits: u8) -> f32 {
     std::f32::consts::FRAC_1_SQRT_2 / ((1 << (bits - 1)) - 1) as f32
 }
@@ -147,7 +147,7 @@ fn put_quaternion(q: &[f32], bits: u8, lanes: &mut [i32]) {
     let usable = norm.is_finite() && norm > 1e-6;
     let unit = |at: usize| if usable { q[at] / norm } else { f32::from(u8::from(at == 3)) };
     let largest = (0..4).max_by(|&a, &b| unit(a).abs().total_cmp(&unit(b).abs())).unwrap_or(3);
-    // q and −q are one rotation: the largest part is made positive and left out.
+    // q and −q are the same rotation: make the largest part positive, and leave it out.
     let sign = if unit(largest) < 0.0 { -1.0 } else { 1.0 };
     lanes[0] = largest as i32;
     let rest = (0..4).filter(|&at| at != largest);
@@ -164,7 +164,7 @@ fn get_quaternion(q: &mut [f32], bits: u8, lanes: &[i32]) {
         q[at] = (*lane).clamp(-most, most) as f32 * quaternion_step(bits);
         square += q[at] * q[at];
     }
-    // Three parts at their limit have a square of 1.5: scale them back onto the sphere.
+    // Three parts at their limit have a square sum of 1.5: scale them back onto the sphere.
     let scale = if square > 1.0 { square.sqrt().recip() } else { 1.0 };
     q.iter_mut().enumerate().filter(|(at, _)| *at != largest).for_each(|(_, part)| *part *= scale);
     q[largest] = (1.0 - (square * scale * scale)).max(0.0).sqrt();
@@ -241,7 +241,7 @@ impl Field for String {
         FieldType::Text { max: 32 }
     }
 
-    /// What is too long is cut at the last whole character that fits.
+    /// Longer text is cut at the last whole character that fits.
     fn put(&self, ty: &FieldType, lanes: &mut [i32]) {
         let mut end = self.len().min(usize::from(longest(ty)));
         while !self.is_char_boundary(end) {
@@ -293,7 +293,7 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// A list of at most `N` values; what is beyond is dropped.
+/// A list of at most `N` values; others are dropped.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct List<T, const N: u16>(pub Vec<T>);
 

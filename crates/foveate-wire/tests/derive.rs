@@ -1,4 +1,4 @@
-//! What the derive makes of attributes.
+//! Attributes of the derive.
 
 use foveate_wire::{FieldType, Replicate, Schema};
 

@@ -1,8 +1,8 @@
 //! Foveated networking for multiplayer games.
 //!
 //! What a player looks at is exact; what is far away or behind is looser, within bounds that are
-//! stated, enforced and measured. This crate is the façade: it names what a program needs, and holds no code of
-//! its own.
+//! stated, enforced and measured. This crate is the façade: it re-exports what a program needs, and
+//! has no code of its own.
 //!
 //! A program implements [`Game`](node::Game) and runs it:
 //!
@@ -15,8 +15,8 @@
 //! | `web` | browsers at a server | `Server::builder(game).web(address, pages)` |
 //! | `storage` | a world and players that outlive a restart | `Server::builder(game).storage("world.db")` |
 //!
-//! The examples `hello_server`, `hello_client`, `hello_peer` and `hello_policy` are whole programs. Without
-//! features the same game runs by calls alone, in virtual time:
+//! The examples `hello_server`, `hello_client`, `hello_peer` and `hello_policy` are whole programs.
+//! Without features the same game runs without IO, in virtual time:
 //!
 //! ```
 //! use foveate::prelude::*;
@@ -93,7 +93,7 @@ pub use foveate_node as node;
 pub use foveate_sync as sync;
 pub use foveate_wire as wire;
 
-/// What a game and the program around it need; one `use` for all of it.
+/// Everything that a game and the program around it need, for a single `use`.
 pub mod prelude {
     #[cfg(feature = "client")]
     pub use crate::Client;

@@ -1,5 +1,5 @@
-//! A browser's way into a game: a client that speaks WebSocket, beside one that speaks QUIC; and an
-//! operator, whom the game knows nothing of.
+//! Browsers in a game: a client that speaks WebSocket, next to one that speaks QUIC; and an
+//! operator, of which the game knows nothing.
 
 #[path = "../examples/patrol/mod.rs"]
 mod patrol;
@@ -20,7 +20,7 @@ type Host = Server<Patrol>;
 /// Only a hang takes this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A WebSocket to a path of the server's, and the head of its answer.
+/// Opens a WebSocket to a path of the server; also returns the head of the server's answer.
 fn dial(server: SocketAddr, path: &str) -> (TcpStream, WebSocketContext, String) {
     let mut stream = TcpStream::connect(server).unwrap();
     let request = format!(
@@ -40,7 +40,8 @@ fn dial(server: SocketAddr, path: &str) -> (TcpStream, WebSocketContext, String)
     (stream, codec, String::from_utf8(head).unwrap())
 }
 
-/// Plays over a WebSocket until somebody has seen the guard and walked; how far.
+/// Plays over a WebSocket until the player has seen the guard and walked; returns how far it
+/// walked.
 fn play(server: SocketAddr) -> f32 {
     let (mut stream, mut codec, head) = dial(server, "/play");
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
@@ -116,7 +117,7 @@ fn the_schema_is_served_beside_the_pages() {
 }
 
 #[test]
-fn a_browser_plays_like_everybody_else() {
+fn a_browser_plays_like_any_other_client() {
     let (mut host, web) = host();
     let player = std::thread::spawn(move || play(web));
     while !player.is_finished() {

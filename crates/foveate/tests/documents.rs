@@ -1,4 +1,5 @@
-//! Code in documents: the README shows an example as it is, and every Rust block is a documentation test.
+//! Code in documents: the README shows an example unchanged, and every Rust block is a
+//! documentation test.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// A program without its head of comments.
+/// A program without the comments at its top.
 fn program(path: &str) -> String {
     let text = read(path);
     text.lines().skip_while(|line| line.starts_with("//!") || line.is_empty()).fold(

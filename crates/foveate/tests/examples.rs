@@ -9,12 +9,12 @@ struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         self.0.kill().and_then(|()| self.0.wait().map(|_| ())).unwrap_or(());
     }
 }
 
-/// An example stands beside the tests where cargo built both, which it does unless told otherwise.
+/// The path of an example, which cargo builds next to the tests.
 fn example(name: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let path = tests.parent().unwrap().with_file_name("examples").join(name);
@@ -39,7 +39,7 @@ impl Running {
         Running { _process: Process(child), lines }
     }
 
-    /// What follows the word with which the first line begins.
+    /// The rest of the first line, which begins with this word.
     fn first(&mut self, word: &str) -> String {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
@@ -47,7 +47,7 @@ impl Running {
         rest.unwrap_or_else(|| panic!("expected {word:?}, got {line:?}")).trim().to_owned()
     }
 
-    /// The next `count` lines with this word, each different from the one before.
+    /// The next `count` different lines that contain this word.
     fn next(&mut self, count: usize, word: &str) -> Vec<String> {
         let mut seen: Vec<String> = Vec::new();
         for line in self.lines.by_ref().lines().map_while(Result::ok).take(2_000) {

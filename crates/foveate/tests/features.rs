@@ -1,8 +1,8 @@
-//! Features bring in what they need and nothing else.
+//! Each feature adds the dependencies that it needs and no others.
 
 use std::process::Command;
 
-/// The crates that a program with these features of `foveate` is built from.
+/// The crates in a build with these features of `foveate`.
 fn crates(features: &str) -> Vec<String> {
     let arguments = ["tree", "--package", "foveate", "--edges", "normal", "--prefix", "none"];
     let output = Command::new(env!("CARGO"))

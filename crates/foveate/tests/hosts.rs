@@ -1,4 +1,4 @@
-//! Hosts in a loop of the caller's own.
+//! Hosts that the caller's own loop drives.
 
 #[path = "../examples/patrol/mod.rs"]
 mod patrol;
@@ -17,7 +17,8 @@ fn hosts_that_are_polled_play_and_never_wait() {
     let mut client = client.trust(Trust::InsecureDevelopmentOnly).start(&address).unwrap();
 
     let (begun, mut polls, mut rounds, mut walked) = (Instant::now(), 0, 0, 0.0);
-    // Until there was a poll without a round, too: one that waits for the round never is.
+    // Until a poll without a round was seen, too: if polls waited for the round, there would be
+    // none.
     while (walked < 1.0 || polls == rounds) && begun.elapsed() < Duration::from_secs(120) {
         polls += 1;
         rounds += u32::from(server.poll_step().unwrap().is_some());
@@ -33,7 +34,7 @@ fn hosts_that_are_polled_play_and_never_wait() {
     assert!(rounds <= longest, "{rounds} rounds where {longest} fit");
 }
 
-/// Steps both until something is true; nothing here depends on how long that takes.
+/// Steps both until the condition holds; nothing here depends on how long that takes.
 fn until(
     server: &mut Server<Patrol>,
     clients: &mut ClientsHost<Patrol>,

@@ -1,6 +1,7 @@
-//! Clients on real sockets of this machine: the server that was asked for, at any of its addresses, or a reason at once.
+//! Clients on real sockets of this machine reach the server that they named, at any of its
+//! addresses, or get the reason at once.
 //!
-//! Timeouts of links are an hour here, so that whatever ends a session within the test's patience is not one.
+//! Link timeouts are an hour here, so that no session ends by a timeout within the test's patience.
 
 #[path = "../examples/patrol/mod.rs"]
 mod patrol;
@@ -22,7 +23,7 @@ fn hour() -> Micros {
     Micros::from_millis(3_600_000)
 }
 
-/// A certificate for one host, and the trust in whoever issued it: itself.
+/// A self-signed certificate for one host, and the trust in it.
 struct Issued {
     certificate: Certificate,
     trust: Trust,
@@ -101,7 +102,7 @@ fn run(
     }
 }
 
-/// Whether this machine has a loopback address of the family.
+/// Whether this machine has a loopback address of this family.
 fn has(ip: IpAddr) -> bool {
     let there = UdpSocket::bind((ip, 0)).is_ok();
     if !there {
@@ -110,7 +111,7 @@ fn has(ip: IpAddr) -> bool {
     there
 }
 
-/// A port of this machine at which nothing listens.
+/// A port of this machine on which nothing listens.
 fn closed_port(ip: IpAddr) -> SocketAddr {
     UdpSocket::bind((ip, 0)).unwrap().local_addr().unwrap()
 }
@@ -153,7 +154,7 @@ fn a_certificate_for_another_name_is_refused_unless_its_hash_is_pinned() {
     assert_eq!((&end.server, end.address), (&asked, Some(address)));
     assert!(end.to_string().contains("localhost"), "{end}");
 
-    // The very server that the certificate names, at the same address, is believed.
+    // The server that the certificate names, at the same address, is trusted.
     let named = ask("other.example", address);
     let mut right = clients(&issued.trust);
     right.set_addresses(&named, &[address]);

@@ -1,4 +1,4 @@
-//! Hosts on links in memory: whole sessions without a socket.
+//! Whole sessions over links in memory, without a socket.
 
 #[path = "../examples/patrol/mod.rs"]
 mod patrol;
@@ -29,7 +29,7 @@ fn hosts() -> (Server, Clients) {
     (server, ClientsHost::new(network.listen(address(2))))
 }
 
-/// Steps both until something is true; nothing depends on how long that takes.
+/// Steps both until the condition holds; nothing depends on how long that takes.
 fn until(hosts: &mut (Server, Clients), what: &str, is_true: impl Fn(&Server, &Clients) -> bool) {
     let begun = Instant::now();
     while !is_true(&hosts.0, &hosts.1) {

@@ -1,4 +1,4 @@
-//! A server that is ended and started again on the same file.
+//! A server that is stopped and started again on the same file.
 
 #[path = "../examples/patrol/mod.rs"]
 mod patrol;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Walks with the patrol's rules, but players are kept.
+/// The patrol's rules, but players are kept.
 struct Kept(Arc<Patrol>);
 
 impl Game for Kept {
@@ -40,7 +40,7 @@ impl Game for Kept {
     }
 }
 
-/// Plays until the walker is beyond `goal`, ends the server, and says where the walker began.
+/// Plays until the walker is beyond `goal`, stops the server, and returns where the walker began.
 fn play(file: &std::path::Path, goal: f32) -> f32 {
     let game = Arc::new(Kept(Patrol::new().unwrap()));
     let server = Server::builder(Arc::clone(&game)).storage(file).bind("127.0.0.1:0");
@@ -71,6 +71,6 @@ fn a_player_finds_everything_again_after_a_restart() {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("foveate-facade-{}.db", std::process::id()));
     assert_eq!(play(&file, 5.0), 0.0, "a new player begins at the start");
-    assert!(play(&file, 8.0) >= 5.0, "a known one where they were");
+    assert!(play(&file, 8.0) >= 5.0, "a known player begins where it was");
     std::fs::remove_file(&file).unwrap();
 }

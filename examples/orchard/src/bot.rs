@@ -1,22 +1,22 @@
-//! A player without a person.
+//! A player that a program controls.
 
 use crate::kinds::*;
 use crate::rules::{Orchard, OrchardAction, OrchardInput, apart};
 use foveate::prelude::*;
 
-/// Asks are repeated after this: they may have been refused.
+/// Ticks after which a request is repeated, because it may have been refused.
 const PATIENCE: u32 = 10;
-/// From here baskets are hit.
+/// From this distance, thrown apples hit the basket.
 const NEAR: f32 = 7.0;
-/// Every so many apples, one is eaten.
+/// One apple in this many is eaten.
 const HUNGER: u32 = 4;
 
-/// Picks the nearest apple, throws it into the nearest basket, and now and then eats one.
+/// Picks up the nearest apple, throws it into the nearest basket, and eats one now and then.
 #[derive(Clone, Debug, Default)]
 pub struct Gatherer {
-    /// Asks so far: also what it does with the next apple.
+    /// Requests so far. The number also decides what to do with the next apple.
     asked: u32,
-    /// When it may ask again.
+    /// When the next request is allowed.
     next: Tick,
 }
 

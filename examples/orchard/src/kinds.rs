@@ -1,43 +1,40 @@
-//! What the orchard consists of.
+//! The kinds of objects in the orchard.
 
 use foveate::prelude::*;
 
-/// The kind of players' avatars,
+/// The kind of players' avatars.
 pub const PICKER: KindId = KindId(0);
-/// of trees,
+/// The kind of trees.
 pub const APPLE_TREE: KindId = KindId(1);
-/// of apples,
+/// The kind of apples.
 pub const APPLE: KindId = KindId(2);
-/// and of baskets.
+/// The kind of baskets.
 pub const BASKET: KindId = KindId(3);
 
-/// Apples that a basket remembers to have counted.
+/// The most counted apples that a basket remembers.
 pub(crate) const REMEMBERED: usize = 12;
 
 /// A player's avatar.
 #[derive(Replicate, Clone, PartialEq, Debug)]
 #[replicate(max_speed = 6.0)]
 pub struct Picker {
-    /// Where it stands.
     #[replicate(place, motion, precision = 0.015625, extent = 1024.0)]
     pub pos: [f32; 2],
     /// Apples eaten.
     pub eaten: u16,
 }
 
-/// Bears apples.
+/// A tree that bears apples.
 #[derive(Replicate, Clone, PartialEq, Debug)]
 pub struct AppleTree {
-    /// Where it stands.
     #[replicate(place, precision = 0.015625, extent = 1024.0)]
     pub pos: [f32; 2],
     /// The tick at which the next apple falls, if there is room for it.
     pub ripe: u32,
-    /// Apples made.
+    /// How many apples it has borne.
     pub made: u16,
 }
 
-/// What an apple is doing.
 #[derive(Replicate, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AppleState {
     /// It lies on the grass.
@@ -46,27 +43,26 @@ pub enum AppleState {
     Held,
     /// It was thrown.
     Flying,
-    /// It lies in a basket, which has counted it or is about to.
+    /// It lies in a basket, which has counted it or will do so.
     InBasket,
 }
 
-/// An apple. Only it knows who holds it.
+/// An apple. Its holder is stored only here.
 #[derive(Replicate, Clone, PartialEq, Debug)]
 #[replicate(max_speed = 14.0)]
 pub struct Apple {
     #[replicate(place, motion, precision = 0.015625, extent = 1024.0)]
     pub pos: [f32; 2],
-    /// What it is doing.
     pub state: AppleState,
-    /// The player who holds it, or threw it; 0 if there is none.
+    /// The player that holds it, or threw it; 0 for none.
     pub holder: u32,
-    /// Where it comes down,
+    /// The x coordinate where it lands.
     #[replicate(precision = 0.015625, min = -1024.0, max = 1024.0)]
     pub to_x: f32,
-    /// on the other axis,
+    /// The y coordinate where it lands.
     #[replicate(precision = 0.015625, min = -1024.0, max = 1024.0)]
     pub to_y: f32,
-    /// and at which tick.
+    /// The tick at which it lands.
     pub lands: u32,
 }
 
@@ -77,25 +73,23 @@ impl Apple {
     }
 }
 
-/// Counts the apples that are thrown into it.
+/// A basket that counts the apples thrown into it.
 #[derive(Replicate, Clone, PartialEq, Debug)]
 pub struct Basket {
-    /// Where it stands.
     #[replicate(place, precision = 0.015625, extent = 1024.0)]
     pub pos: [f32; 2],
     /// Apples scored.
     pub score: u16,
-    /// The apples counted of late: of each creator, serial and the tick.
+    /// The apples counted recently: creator, serial and tick of each.
     counted: List<i32, { 3 * REMEMBERED as u16 }>,
 }
 
 impl Basket {
-    /// An empty one.
     pub fn at(pos: [f32; 2]) -> Basket {
         Basket { pos, score: 0, counted: List(Vec::new()) }
     }
 
-    /// Apples counted of late, and when.
+    /// The apples counted recently, and when.
     pub fn counted(&self) -> Vec<(ObjectId, Tick)> {
         let (entries, _) = self.counted.0.as_chunks::<3>();
         let entry = |[creator, serial, tick]: &[i32; 3]| {

@@ -30,14 +30,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// What there is to see, in one line.
+/// The visible world in one line.
 fn describe(world: &World<'_>) -> String {
     let points: u32 = world.iter::<Basket>().map(|(_, basket)| u32::from(basket.score)).sum();
     let (players, apples) = (world.iter::<Picker>().count(), world.iter::<Apple>().count());
     format!("{players} players, {apples} apples, {points} points")
 }
 
-/// Prints a line; that nobody reads it is no reason to stop.
+/// Prints a line, and continues if the output is closed.
 fn print(line: &str) {
     let mut out = std::io::stdout();
     writeln!(out, "{line}").and_then(|()| out.flush()).unwrap_or(());
@@ -56,7 +56,8 @@ fn serve(address: &str) -> Result<(), Box<dyn Error>> {
 
 fn bots(server: SocketAddr, count: usize, seconds: u64) -> Result<(), Box<dyn Error>> {
     let orchard = Orchard::new(OrchardSpec::default())?;
-    // On one machine only: a client elsewhere pins the server's certificate, or asks the system.
+    // On one machine only: a client elsewhere pins the server's certificate, or trusts the
+    // system's.
     let trust = Trust::InsecureDevelopmentOnly;
     let endpoint = Endpoint::client("0.0.0.0:0".parse()?, &trust, EndpointOptions::client())?;
     let mut host = ClientsHost::new(endpoint);
@@ -93,7 +94,7 @@ fn play(contact: Option<&str>) -> Result<(), Box<dyn Error>> {
             actions.into_iter().for_each(|(object, action)| _ = peer.ask(object, action));
         })?;
         if host.is_stranded() {
-            return Err("the named peer does not let this one in; check its key and address".into());
+            return Err("cannot join the given peer; check its key and address".into());
         }
         if host.peer.is_inside() && host.tick().0.is_multiple_of(EVERY) {
             let owned = host.peer.owned().count();

@@ -1,4 +1,4 @@
-//! What happens in the orchard.
+//! The rules of the orchard.
 
 use crate::kinds::*;
 use foveate::prelude::*;
@@ -8,56 +8,55 @@ use serde::{Deserialize, Serialize};
 pub const ROUND: Micros = Micros::from_millis(50);
 /// How far players see.
 pub const VIEW: f32 = 60.0;
-/// A player walks so far in a tick at most.
+/// The longest step of a player in a tick.
 const STRIDE: f32 = 0.25;
 /// How far a player reaches.
 const REACH: f32 = 2.5;
-/// How far an apple can be thrown,
+/// How far an apple can be thrown.
 const THROW: f32 = 12.0;
-/// and how far it flies in a tick.
+/// How far a thrown apple flies in a tick.
 const FLIGHT: f32 = 0.5;
-/// What lands so near to a basket is in it.
+/// An apple that lands within this distance of a basket is in it.
 const BASKET_RADIUS: f32 = 1.5;
-/// So long after it was counted an apple vanishes: by then those who would take over from a basket's
-/// owner have heard that it was counted, even if they only keep a copy.
+/// An apple vanishes this many ticks after it was counted. By then all peers that could take over
+/// from the basket's owner know that it was counted, even if they only keep a copy.
 const CONFIRMED: u32 = 60;
-/// An apple that is asked to vanish is asked again after this.
+/// An apple is asked to vanish again after this many ticks.
 const REMIND: u32 = 10;
-/// So long after it was counted a basket may forget an apple that has vanished, if it needs the room.
+/// A basket that needs room may forget a vanished apple this many ticks after counting it.
 const FORGOTTEN: u32 = 300;
 /// How far from a tree its apples count as its own.
 const CANOPY: f32 = 4.0;
 
-/// What a player does in a tick: a step in eighths of the longest one.
+/// A player's input in a tick: a step in eighths of the longest one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct OrchardInput {
     /// Along x and y, each from -8 to 8.
     pub step: [i8; 2],
 }
 
-/// What is asked of objects.
+/// Actions on objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum OrchardAction {
-    /// A player asks an apple: into my hand.
+    /// A player picks up an apple.
     Take,
-    /// A player asks an apple: fly to this point, in quarters of a metre.
+    /// A player throws an apple to this point, in quarters of a metre.
     Throw([i16; 2]),
-    /// A player asks an apple that they hold: be eaten.
+    /// A player eats the apple that it holds.
     Eat,
-    /// A basket asks an apple: vanish, you are counted.
+    /// A basket removes an apple that it has counted.
     Vanish,
     /// An apple tells a player's avatar that it was eaten.
     Eaten,
 }
 
-/// What is heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum OrchardEvent {
-    /// An apple was counted by a basket, which has this score now.
+    /// A basket counted an apple; this is its score now.
     Scored(u16),
 }
 
-/// How large an orchard is.
+/// The size of an orchard.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OrchardSpec {
     /// Trees, spread over a disc.
@@ -68,7 +67,7 @@ pub struct OrchardSpec {
     pub radius: f32,
     /// Ticks between two apples of a tree.
     pub ripens: u32,
-    /// A tree waits while so many apples lie under it.
+    /// A tree bears no apples while this many lie under it.
     pub crop: usize,
 }
 
@@ -84,13 +83,12 @@ pub struct Orchard {
 }
 
 impl Orchard {
-    /// An orchard of this size.
     pub fn new(spec: OrchardSpec) -> Result<Arc<Orchard>, SchemaError> {
         let schema = Schema::of::<(Picker, AppleTree, Apple, Basket)>()?;
         Ok(Arc::new(Orchard { schema, spec }))
     }
 
-    /// A point of the disc: `nth` of `count` that are spread evenly.
+    /// The `nth` of `count` points that are spread evenly over the disc.
     fn spread(&self, nth: u32, count: u32) -> [f32; 2] {
         let away = self.spec.radius * ((nth as f32 + 0.5) / count as f32).sqrt();
         let angle = nth as f32 * 2.399_963;
@@ -100,7 +98,7 @@ impl Orchard {
     fn grow(&self, turn: &mut StepContext<'_, Orchard>, mut tree: AppleTree) {
         let (now, latest) = (turn.tick(), turn.tick().plus(self.spec.ripens));
         let ripe = Tick(tree.ripe);
-        // A server that was restarted begins at tick 0 again.
+        // A restarted server begins at tick 0 again.
         if ripe.is_after(latest) {
             tree.ripe = latest.0;
             return turn.set(&tree);
@@ -126,8 +124,8 @@ impl Orchard {
         let inside: Vec<ObjectId> = inside.map(|(id, _)| id).collect();
         let before = basket.counted();
         let mut counted = before.clone();
-        // Memory is bounded, and used up before anything is forgotten: an apple may be out of sight for
-        // a while, and must not count again.
+        // The list is bounded, and filled up before anything is forgotten: an apple may be out of
+        // sight for a while, and must not count again.
         let is_old =
             |(id, at): &(ObjectId, Tick)| !inside.contains(id) && now.since(*at) >= FORGOTTEN;
         if counted.len() == REMEMBERED
@@ -161,7 +159,7 @@ impl Orchard {
     fn move_apple(&self, turn: &mut StepContext<'_, Orchard>, mut apple: Apple) {
         match apple.state {
             AppleState::Lying => return,
-            // Whoever takes it over after a crash may have seen it fly on past the basket.
+            // A peer that takes it over after a crash may have seen it fly on past the basket.
             AppleState::InBasket => apple.pos = [apple.to_x, apple.to_y],
             AppleState::Held => {
                 let avatar = self.avatar_of(PlayerId(apple.holder));
@@ -233,7 +231,7 @@ pub(crate) fn apart(a: [f32; 2], b: [f32; 2]) -> f32 {
     (a[0] - b[0]).hypot(a[1] - b[1])
 }
 
-/// The point on the way that is at most this far.
+/// The point on the way from one point to another, at most this far.
 fn towards(from: [f32; 2], to: [f32; 2], far: f32) -> [f32; 2] {
     let away = apart(from, to);
     if away <= far {

@@ -1,11 +1,11 @@
-//! Apples are counted in games of peers that crash, stall, leave and come back.
+//! Apples are counted in games of peers that crash, stall, leave and return.
 //!
-//! After each game, once things have settled:
-//! - no apple's id was created twice, and no honest peer was named a liar;
+//! After each game, once it has settled:
+//! - no apple's id was created twice, and no honest peer was banned;
 //! - every object has exactly one owner;
-//! - apples created = apples there + apples removed by a rule + apples lost, each in one of these. **Lost**
-//!   is only what a crashing peer owned and no other live peer had a state of, and that was created
-//!   within the last moments before the crash;
+//! - apples created = apples present + apples removed by a rule + apples lost, each in one of
+//!   these. **Lost** are only apples that a crashing peer owned, that no other live peer had a
+//!   state of, and that were created within the last moments before the crash;
 //! - the baskets' points are the apples that vanished from them or lie in them counted.
 
 use foveate::node::game::Brain;
@@ -18,10 +18,10 @@ use foveate_orchard::{Gatherer, Orchard, OrchardSpec, ROUND, VIEW};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PEERS: usize = 5;
-/// What is created so shortly before a crash may be unknown to all others.
+/// Objects created this shortly before a crash may be unknown to all other peers.
 const MOMENTS: Micros = Micros::from_millis(300);
 
-/// Where and when an apple was created: by which peer, in which of its runs.
+/// Which peer created an apple, in which of its runs, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Birth {
     peer: usize,
@@ -33,17 +33,17 @@ struct Birth {
 #[derive(Default)]
 struct Ledger {
     births: BTreeMap<ObjectId, Birth>,
-    /// The last state that each had at an owner.
+    /// The last state of each apple at an owner.
     states: BTreeMap<ObjectId, AppleState>,
     removed: BTreeSet<ObjectId>,
-    /// Where and when each was counted, as any owner of a basket had it.
+    /// The basket and tick at which each apple was counted, by any owner of the basket.
     counted: BTreeMap<ObjectId, BTreeSet<(ObjectId, u32)>>,
     lost: BTreeSet<ObjectId>,
     runs: [u32; PEERS],
 }
 
 impl Ledger {
-    /// Looks at what a peer has done in its last tick.
+    /// Notes what a peer did in its last tick.
     fn observe(&mut self, now: Micros, at: usize, node: &PlacedPeer<Orchard>) {
         assert_eq!(node.verdicts, [], "peer {at} names an honest one");
         assert_eq!(node.peer.simulation.dropped_spawns(), 0);
@@ -60,7 +60,7 @@ impl Ledger {
             assert_eq!((first.peer, first.run), (at, self.runs[at]), "{id:?} is created twice");
         }
         for (basket, _) in node.peer.owned().filter(|(id, _)| id.kind() == BASKET) {
-            // What has just changed hands is read after its first round.
+            // An object that has just changed owners is read after its first round.
             let Some(basket_state) = node.peer.world().get::<Basket>(basket) else { continue };
             for (id, tick) in basket_state.counted() {
                 self.counted.entry(id).or_default().insert((basket, tick.0));
@@ -134,7 +134,7 @@ impl Play {
         }
     }
 
-    /// Something happens to a peer.
+    /// Lets something happen to a peer.
     fn incident(&mut self, chance: &mut fastrand::Rng) {
         let present = self.present();
         let one = present[chance.usize(..present.len())];
@@ -168,9 +168,9 @@ impl Play {
         }
     }
 
-    /// Everything that must hold once things have settled.
+    /// Checks everything that must hold once the game has settled.
     fn check(&mut self, seed: u64) {
-        // What vanishes from a basket at this moment is not known everywhere.
+        // What vanishes from a basket just now is not known everywhere yet.
         for _ in 0..20 {
             if Census::take(&self.net).is_clean() {
                 break;
@@ -205,7 +205,7 @@ impl Play {
             !there.contains(id) && !ledger.removed.contains(id) && !ledger.lost.contains(id)
         };
         let gone: Vec<_> = ledger.births.iter().filter(|(id, _)| gone(id)).collect();
-        assert!(gone.is_empty(), "{told}: nobody removed {gone:?}");
+        assert!(gone.is_empty(), "{told}: no rule removed {gone:?}");
         let strange: Vec<_> = there.iter().filter(|id| !ledger.births.contains_key(id)).collect();
         assert!(strange.is_empty(), "{told}: never created: {strange:?}");
         self.check_points(&told);
@@ -232,7 +232,7 @@ impl Play {
     }
 }
 
-/// What came of a game: apples made, removed and lost.
+/// Plays a game; returns how many apples were made, removed and lost.
 fn game(seed: u64) -> [usize; 3] {
     let mut play = Play::new(seed);
     let mut chance = fastrand::Rng::with_seed(seed);
@@ -247,7 +247,7 @@ fn game(seed: u64) -> [usize; 3] {
     [births.len(), removed.len(), lost.len()]
 }
 
-/// Seeds beyond the first hundred that once lost, revived or doubled an apple or a point.
+/// Seeds beyond the first hundred that once lost, revived or duplicated an apple or a point.
 const HARD: [u64; 14] = [204, 226, 393, 406, 412, 462, 470, 492, 510, 525, 612, 616, 689, 745];
 
 fn games(seeds: impl IntoIterator<Item = u64> + Clone + std::fmt::Debug) {

@@ -8,7 +8,7 @@ struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         self.0.kill().and_then(|()| self.0.wait().map(|_| ())).unwrap_or(());
     }
 }
@@ -36,5 +36,8 @@ fn two_peers_of_the_program_meet() {
     let (_second, mut sees) = start(&["peer", &contact]);
     let seen = sees.find(|line| line.starts_with("2 players, ") && !line.contains(", 0 apples"));
     assert!(seen.is_some(), "the second peer ended before it saw the first");
-    assert!(says.any(|line| line.starts_with("2 players, ")), "so does the first");
+    assert!(
+        says.any(|line| line.starts_with("2 players, ")),
+        "the first peer does not see the second"
+    );
 }

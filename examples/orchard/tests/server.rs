@@ -1,4 +1,4 @@
-//! The same rules on a server, in virtual time, with clients.
+//! The same rules on a server with clients, in virtual time.
 
 use foveate::node::game::Brain;
 use foveate::node::server::ServerSettings;
@@ -10,7 +10,7 @@ use foveate_orchard::{APPLE, Apple, AppleState, AppleTree, Basket};
 use foveate_orchard::{Gatherer, Orchard, OrchardSpec, ROUND};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One way.
+/// Latency in one direction.
 const LATENCY: Micros = Micros(20_000);
 
 /// A server and its clients.
@@ -23,7 +23,7 @@ struct Yard {
 }
 
 impl Yard {
-    /// A server whose ids begin at a number.
+    /// A server that allocates ids from `first` on.
     fn new(first: u64) -> Yard {
         let game = Orchard::new(OrchardSpec { ripens: 30, ..OrchardSpec::default() }).unwrap();
         let settings = ServerSettings { rounds: Rounds::every(ROUND), ..ServerSettings::default() };
@@ -72,7 +72,7 @@ impl Yard {
         }
     }
 
-    /// What the round has made of apples.
+    /// Notes what the round did to apples.
     fn note(&mut self) {
         let Some(Participant::Server(server)) = self.sessions.network.nodes[0].as_deref() else {
             return;
@@ -94,7 +94,7 @@ impl Yard {
         store.iter().map(|(id, _)| id).filter(|id| id.kind() == APPLE).collect()
     }
 
-    /// Points of all baskets, and apples that they have counted and that are still there.
+    /// The points of all baskets, and how many apples they have counted that are still there.
     fn points(&self) -> (usize, usize) {
         let world = self.server().simulation.world();
         let baskets = world.iter::<Basket>().map(|(_, basket)| basket);

@@ -12,7 +12,8 @@ fn main() {
     let server: ServerAddress = server.parse().unwrap();
     App::new()
         .add_plugins(ScheduleRunnerPlugin::run_loop(std::time::Duration::from_millis(100)))
-        // On one machine only: a client elsewhere pins the server's certificate, or asks the system.
+        // On one machine only: a client elsewhere pins the server's certificate, or trusts the
+        // system's.
         .add_plugins(ClientPlugin::new(server, "ada", Trust::InsecureDevelopmentOnly))
         .replicate::<Walker>()
         .add_systems(Update, look)

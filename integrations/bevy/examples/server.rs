@@ -18,7 +18,7 @@ fn main() {
         .run();
 }
 
-/// Players see 50 units far from what stands for them.
+/// Players see 50 units far from their entity.
 fn welcome(mut joined: MessageReader<PlayerJoined>, mut commands: Commands) {
     for joined in joined.read() {
         commands.entity(joined.entity).insert(walker::Walker { pos: [0.0, 0.0] });

@@ -1,7 +1,7 @@
-//! The client's side: replicas become entities, predicted to now in every frame.
+//! The client: replicas become entities, predicted to now in every frame.
 //!
-//! In [`PreUpdate`], in this order: `receive` → `phase` → `show`. In [`PostUpdate`] messages to the
-//! server leave. Nothing waits.
+//! In [`PreUpdate`], in this order: `receive` → `phase` → `show`. In [`PostUpdate`], messages are
+//! sent to the server. Nothing blocks.
 
 use crate::game::{EcsGame, PlayerEntry};
 use crate::registry::{PlayerMessage, Registry, Table, ToServer, put_place, write_typed};
@@ -18,15 +18,15 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// Half of a correction is gone after this time.
+/// The half-life of corrections.
 const HALF_LIFE: Micros = Micros(100_000);
 
-/// Steps of a frame at a client.
+/// Steps of a client's frame.
 #[derive(SystemSet, Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ClientSystems {
-    /// What arrived is taken in, and entities are brought to now.
+    /// Received states are applied, and entities are predicted to now.
     Show,
-    /// Messages leave.
+    /// Messages are sent.
     Post,
 }
 
@@ -35,18 +35,18 @@ pub enum ClientSystems {
 pub struct ClientPlugin {
     /// The server. Its certificate must be for this host, unless its hash is pinned.
     pub connect: ServerAddress,
-    /// The player's name: at one time, one player has it.
+    /// The player's name, which only one connected player can have.
     pub name: String,
-    /// The connect token, where the server requires one.
+    /// The connect token, if the server requires one.
     pub token: Vec<u8>,
-    /// Which servers are believed.
+    /// Which certificates are trusted.
     pub trust: Trust,
-    /// Limits, and conditions for trials.
+    /// Limits, and network conditions for tests.
     pub options: EndpointOptions,
 }
 
 impl ClientPlugin {
-    /// Joins a server under a name.
+    /// A client that joins a server under a name.
     pub fn new(connect: impl Into<ServerAddress>, name: &str, trust: Trust) -> ClientPlugin {
         let (connect, name, token) = (connect.into(), name.into(), Vec::new());
         ClientPlugin { connect, name, token, trust, options: EndpointOptions::client() }
@@ -65,25 +65,24 @@ impl Plugin for ClientPlugin {
     }
 }
 
-/// The server let us in, or in again after a break.
+/// The server accepted the client, or accepted it again after a break.
 #[derive(Message, Clone, Copy, PartialEq, Debug)]
 pub struct ClientJoined {
-    /// Who we are.
     pub player: PlayerId,
 }
 
 /// The session ended, or could not begin.
 #[derive(Message, Clone, PartialEq, Debug)]
 pub struct ClientLeft {
-    /// Why, and at which server.
+    /// The reason, and the server.
     pub why: SessionEnd,
 }
 
-/// The server turned us away.
+/// The server rejected the client.
 #[derive(Message, Clone, PartialEq, Debug)]
 pub struct ClientRefused {
     pub why: Refusal,
-    /// In words, with both sides' figures.
+    /// An explanation, with the values of both sides.
     pub text: String,
 }
 
@@ -94,11 +93,11 @@ pub struct Replica {
     pub serial: u32,
 }
 
-/// On replicas that are out of view: as they were. They come back to life, or leave.
+/// On replicas that are out of view and unchanged since. They are updated again later, or removed.
 #[derive(Component, Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Frozen;
 
-/// On the replica that this client looks from.
+/// On the replica that the player looks from.
 #[derive(Component, Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Own;
 
@@ -111,7 +110,7 @@ pub struct NetClient {
     host: ClientsHost<EcsGame>,
     table: Table,
     server: ServerAddress,
-    /// By serial.
+    /// Entities by serial.
     entities: BTreeMap<u32, Entity>,
     shown: BTreeMap<ObjectId, Shown>,
     phase: ClientPhase,
@@ -120,7 +119,7 @@ pub struct NetClient {
     own: Vec<i32>,
 }
 
-/// What an object looked like in the last frame.
+/// How an object was shown in the last frame.
 struct Shown {
     lanes: Vec<i32>,
     smoother: Smoother,
@@ -129,39 +128,39 @@ struct Shown {
 }
 
 impl NetClient {
-    /// Who we are, once in.
+    /// This client's player, once the server has accepted it.
     pub fn player(&self) -> Option<PlayerId> {
         self.host.players()[0].client.joined().map(|joined| joined.player)
     }
 
-    /// The replica's entity, by the server's number.
+    /// The entity of a replica, by the server's number.
     pub fn entity(&self, serial: u32) -> Option<Entity> {
         self.entities.get(&serial).copied()
     }
 
-    /// What passed over the link so far.
+    /// The bytes sent and received so far.
     pub fn traffic(&self) -> LinkMeter {
         self.host.endpoint.total()
     }
 
-    /// The round trip, as the server's echoes tell it.
+    /// The round-trip time, from the server's echoes.
     pub fn round_trip(&self) -> Option<Micros> {
         self.host.players()[0].client.rtt()
     }
 
-    /// Connects again after [`ClientLeft`]. Soon enough, the session goes on where it was.
+    /// Connects again after [`ClientLeft`]. If that is soon enough, the session continues.
     pub fn rejoin(&mut self) -> Result<(), Error> {
         self.ended = None;
         self.host.rejoin(0, &self.server)
     }
 
-    /// Says good-bye; takes at most `limit`.
+    /// Leaves the game; blocks for at most `limit`.
     pub fn leave(&mut self, limit: Micros) -> Result<(), Error> {
         self.host.leave(limit)
     }
 }
 
-/// Opens the client, all components having been named by now.
+/// Opens the client, after all components have been registered.
 fn open(world: &mut World) -> Result {
     let table = world.resource::<Registry>().build(false)?;
     let Some(Opening(plugin)) = world.remove_resource() else { return Ok(()) };
@@ -183,7 +182,7 @@ fn open(world: &mut World) -> Result {
     Ok(())
 }
 
-/// Takes in what arrived, and brings entities to now.
+/// Applies what arrived, and predicts entities to now.
 fn show(world: &mut World) -> Result {
     if !world.contains_resource::<NetClient>() {
         return Ok(());
@@ -263,7 +262,7 @@ fn show_replicas(world: &mut World, client: &mut NetClient) {
     }
 }
 
-/// The replica's entity; a new one if there is none, or if the app despawned it.
+/// The entity of a replica; a new one if there is none, or if the app despawned it.
 fn entity_of<'a>(
     world: &'a mut World,
     entities: &mut BTreeMap<u32, Entity>,
@@ -276,7 +275,7 @@ fn entity_of<'a>(
 }
 
 impl Shown {
-    /// The state to show: the newest, its place predicted to now and smoothed.
+    /// The state to show: the newest, with its place predicted to now and smoothed.
     fn look(
         &mut self,
         view: &ReplicaView<'_>,
@@ -295,7 +294,7 @@ impl Shown {
     }
 }
 
-/// What the server dropped goes; an entity with nothing left is despawned.
+/// Removes what the server dropped; an entity without components left is despawned.
 fn drop_gone(world: &mut World, client: &mut NetClient) {
     let NetClient { table, entities, shown, frame, .. } = client;
     let gone: Vec<ObjectId> =
@@ -319,7 +318,7 @@ fn drop_gone(world: &mut World, client: &mut NetClient) {
     }
 }
 
-/// The seat says which replica is looked from.
+/// Marks the replica that the player looks from, as its seat says.
 fn mark_own(world: &mut World, client: &NetClient) {
     let node = &client.host.players()[0].client;
     let seat = node.joined().and_then(|joined| node.replicas.get(joined.avatar));

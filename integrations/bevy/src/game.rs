@@ -1,7 +1,7 @@
-//! The ECS as a [`Game`]: a game whose rules do nothing, because systems are the rules.
+//! The ECS as a [`Game`] whose rules do nothing, because systems are the rules.
 //!
-//! A session needs an avatar. Here it is a *seat*: a hidden object that only its player is told of. It
-//! says which entity the player looks from, and it is what messages to the server are addressed to.
+//! A session needs an avatar. Here it is a *seat*: a hidden object that is only sent to its player.
+//! It names the entity that the player looks from, and messages to the server are addressed to it.
 
 use crate::input::InputBytes;
 use foveate::node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
@@ -10,17 +10,17 @@ use foveate::wire::{KindId, Metres, Micros, ObjectId, Replicate, Schema, Tick};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Messages of all players that wait for the next frame; beyond, they are dropped and counted.
+/// The most messages of all players that wait for the next frame; others are dropped and counted.
 pub const MAX_TYPED_MESSAGES: usize = 16_384;
-/// A view of nothing, for players that have just joined.
+/// The radius of the view of players that have just joined, which contains nothing.
 const BLIND: f32 = 0.01;
 
-/// What only its player is told of.
+/// The seat: an object that is only sent to its player.
 #[derive(Replicate, Clone, Copy, PartialEq, Debug)]
 #[replicate(name = "foveate seat")]
 pub(crate) struct PlayerEntry {
-    /// Where the player looks from. The pipeline looks for objects by place; the client has no use for
-    /// it, and it is never sent for its own sake.
+    /// The place that the player looks from. The pipeline finds objects by place; the client does
+    /// not use it, and it is never sent on its own.
     #[replicate(place, precision = 0.25, extent = 4194304.0)]
     pub at: [f32; 3],
     /// The serial of the entity that the player looks from.
@@ -28,15 +28,15 @@ pub(crate) struct PlayerEntry {
 }
 
 impl PlayerEntry {
-    /// The place of `eyes` among the fields.
+    /// The index of the field `eyes`.
     pub const EYES: usize = 1;
 }
 
-/// A player's own seat: told when it looks from elsewhere, wherever it is.
+/// The grade of a player's own seat, so that it is always up to date.
 const OWN: Grade =
     Grade { max_age: Micros::ZERO, max_error: Metres(1e9), floor: Metres(1e9), ..Grade::EXACT };
 
-/// A message of a player's: the number of its type, and its bytes.
+/// A message of a player: the number of its type, and its bytes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TypedMessage {
     pub(crate) of: u8,
@@ -47,7 +47,7 @@ pub struct TypedMessage {
 #[derive(Default, Debug)]
 pub(crate) struct Inbox {
     pub typed_messages: Vec<(PlayerId, Tick, TypedMessage)>,
-    /// Two for each player at most: as many as a tick takes.
+    /// At most two for each player, like a tick.
     pub inputs: Vec<(PlayerId, InputBytes)>,
     pub dropped: u64,
 }
@@ -56,21 +56,21 @@ pub(crate) struct Inbox {
 #[derive(Debug)]
 pub struct EcsGame {
     schema: Arc<Schema>,
-    /// After all kinds of the user's, so that a difference between these is what is told first.
+    /// After all kinds of the app, so that a difference between those is reported first.
     seat: KindId,
-    /// A client runs rules too, to predict; nothing would empty its inbox.
+    /// True at a server. A client runs rules too, to predict, but nothing would empty its inbox.
     serves: bool,
     inbox: Mutex<Inbox>,
 }
 
 impl EcsGame {
-    /// The last kind of the schema is that of seats.
+    /// The last kind of the schema must be that of seats.
     pub(crate) fn new(schema: Arc<Schema>, serves: bool) -> EcsGame {
         let seat = KindId(schema.kinds().len().saturating_sub(1) as u8);
         EcsGame { schema, seat, serves, inbox: Mutex::default() }
     }
 
-    /// Takes out what players sent, and how many messages were dropped.
+    /// Takes what players sent, and the number of dropped messages.
     pub(crate) fn take_inbox(&self) -> Inbox {
         std::mem::take(&mut *self.inbox.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -98,7 +98,7 @@ impl Game for EcsGame {
         Spawn::new(&self.schema, &seat).into_iter().collect()
     }
 
-    /// At the server, once a tick; its frame takes the inputs out.
+    /// Called at the server once a tick; its frame takes the inputs out.
     fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[InputBytes]) {
         if self.serves && !inputs.is_empty() {
             let player = PlayerId(turn.id().origin());
@@ -110,7 +110,7 @@ impl Game for EcsGame {
     fn act(&self, turn: &mut StepContext<'_, Self>, letter: &TypedMessage, by: Requester) {
         let Requester::Player(player, seen) = by else { return };
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whose seat it is addressed to does not matter, but that it is one's own is the rule.
+        // Any seat would do, but a player may only address its own.
         let own = turn.id().kind() == self.seat && turn.id().origin() == player.0;
         if own && inbox.typed_messages.len() < MAX_TYPED_MESSAGES {
             inbox.typed_messages.push((player, seen, letter.clone()));
@@ -129,11 +129,11 @@ impl Game for EcsGame {
     }
 }
 
-/// A player's view with the seats hidden, but for their own.
+/// A player's view without the seats of other players.
 pub(crate) struct Private {
     /// The player's seat.
     pub seat: ObjectId,
-    /// None: nothing to look from.
+    /// `None`: there is nothing to look from.
     pub view: Option<Arc<dyn Policy>>,
 }
 
@@ -146,7 +146,7 @@ impl Policy for Private {
     }
 
     fn reach(&self) -> Metres {
-        // Wide enough for the own seat, whose place is rounded.
+        // Large enough for the own seat, whose place is rounded.
         Metres(self.view.as_ref().map_or(0.0, |view| view.reach().0).max(1.0))
     }
 

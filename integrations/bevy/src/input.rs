@@ -1,13 +1,13 @@
-//! What a player does in one tick, as bytes: the session knows nothing of the app's type.
+//! A player's input in one tick, as bytes, because the session does not know the app's type.
 
 use serde::de::{DeserializeOwned, Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// The longest input, in bytes as `postcard` writes them. Each leaves three times, in case of loss.
+/// The longest input, in bytes of `postcard`. Each is sent three times, in case of loss.
 pub const MAX_INPUT: usize = 32;
 
-/// An input in bytes; empty where the app names no type of inputs.
+/// An input in bytes; empty if the app registered no type of inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct InputBytes {
     length: usize,
@@ -15,14 +15,14 @@ pub struct InputBytes {
 }
 
 impl InputBytes {
-    /// None if it is too long.
+    /// `None` if it is too long.
     pub(crate) fn write<I: Serialize>(input: &I) -> Option<InputBytes> {
         let mut bytes = [0; MAX_INPUT];
         let length = postcard::to_slice(input, &mut bytes).ok()?.len();
         Some(InputBytes { length, bytes })
     }
 
-    /// None if it is of another type.
+    /// `None` if it is of another type.
     pub(crate) fn read<I: DeserializeOwned>(&self) -> Option<I> {
         match postcard::take_from_bytes(self.as_slice()) {
             Ok((input, [])) => Some(input),

@@ -1,17 +1,18 @@
-//! Foveate for Bevy: components that derive `Replicate` are seen by every player, as exactly as the
-//! player's view asks for.
+//! Foveate for Bevy: players see components that derive `Replicate` as exactly as their views ask
+//! for.
 //!
-//! Name the components with [`replicate`](ReplicateApp::replicate), in the same order at both ends, and
-//! add [`ServerPlugin`] or [`ClientPlugin`]. The ECS stays the game: systems of the server write
-//! components, systems of the client read them. README.md is the manual.
+//! Register the components with [`replicate`](ReplicateApp::replicate), in the same order at both
+//! ends, and add [`ServerPlugin`] or [`ClientPlugin`]. The ECS stays the game: systems of the
+//! server write components, systems of the client read them. README.md is the manual.
 //!
-//! What it refuses to do: it reruns no systems, so that one's own avatar moves when the server says so; it replicates in one direction,
-//! from the server; it makes one role of an app, server or client; it never waits, so that the app's
-//! loop stays the app's.
+//! What it refuses to do: it does not rerun systems, so a player's own avatar moves when the server
+//! says so; it replicates only from the server to clients; an app is either server or client; it
+//! never blocks, so the app keeps its own loop.
 //!
-//! The path of a datum: a component changes → its lanes are written into the store ([`ServerSystems`])
-//! → a round sends what each player's view makes due → the client applies it → every frame shows it,
-//! its place predicted to now ([`ClientSystems`]) → the component of the replica's entity.
+//! The path of a datum: a component changes → its lanes are written into the store
+//! ([`ServerSystems`]) → a round sends what each player's view makes due → the client applies it →
+//! every frame shows it, its place predicted to now ([`ClientSystems`]) → the component of the
+//! replica's entity.
 //!
 //! ```
 //! use bevy_app::prelude::*;

@@ -1,4 +1,5 @@
-//! What is replicated: component types become parts of kinds, in the order in which they are named.
+//! Registers replicated components: their types become parts of kinds, in the order of
+//! registration.
 
 use crate::game::{EcsGame, PlayerEntry, TypedMessage};
 use crate::input::InputBytes;
@@ -28,56 +29,54 @@ pub trait PlayerMessage: Serialize + DeserializeOwned + Send + Sync + 'static {}
 
 impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> PlayerMessage for T {}
 
-/// At a client: write it, and the server reads it as [`FromPlayer`]. It arrives, and in order; what is
-/// written before the client is in is dropped.
+/// At a client: write this event, and the server reads it as [`FromPlayer`]. It arrives, and in
+/// order; messages written before the client has joined are dropped.
 #[derive(Message, Clone, Debug)]
 pub struct ToServer<M: PlayerMessage>(pub M);
 
-/// At the server: what a player sent.
+/// At the server: a message from a player.
 #[derive(Message, Clone, Debug)]
 pub struct FromPlayer<M: PlayerMessage> {
     pub player: PlayerId,
-    /// The tick that they saw when they sent it, for lag compensation. It is what they say.
+    /// The tick that the player claims to have seen when it sent this, for lag compensation.
     pub seen: Tick,
-    /// What.
     pub message: M,
 }
 
-/// At a client, a resource: what the player does. Sent in every round, whether it changed or not; what is
-/// lost is made up for by the next ones, and nothing waits for it.
+/// A resource at a client: the player's input. It is sent in every round, changed or not. A lost
+/// input is repeated with the next ones, and nothing waits for it.
 #[derive(Resource, Clone, Copy, PartialEq, Default, Debug)]
 pub struct NetInput<I: PlayerInput>(pub I);
 
-/// At the server: what a player did in one tick. Mostly one a round, in order.
+/// At the server: a player's input in one tick. Usually one per round, in order.
 #[derive(Message, Clone, Copy, PartialEq, Debug)]
 pub struct InputFrom<I: PlayerInput> {
     pub player: PlayerId,
-    /// What.
     pub input: I,
 }
 
-/// What a player does in a tick: keys held, where they look. At most
+/// The type of players' inputs: keys held, direction of view. At most
 /// [`MAX_INPUT`](crate::MAX_INPUT) bytes long.
 pub trait PlayerInput: Default + PlayerMessage {}
 
 impl<T: Default + PlayerMessage> PlayerInput for T {}
 
-/// What an app replicates. Server and client call the same functions in the same order, best in one
-/// plugin that both add; a difference is refused on joining, in words.
+/// What an app replicates. Server and client must make the same calls in the same order, best in a
+/// plugin that both add; a client with differences is rejected with an explanation.
 pub trait ReplicateApp {
     /// Replicates a component: every entity that has it, to every player whose view covers it.
     fn replicate<T: Replicated>(&mut self) -> &mut Self;
 
-    /// Replicates several components as one object, while an entity has all of them. Cheaper than one
-    /// by one, and what has no place of its own is where the others are: a component without a place
-    /// that is replicated alone is told to all observers.
+    /// Replicates several components as one object, while an entity has all of them. This is
+    /// cheaper than separate objects, and gives components without a place the place of the others:
+    /// a component without a place that is replicated alone is sent to all observers.
     fn replicate_together<T: Together>(&mut self) -> &mut Self;
 
-    /// A type of messages from players to the server.
+    /// Registers a type of messages from players to the server.
     fn player_message<M: PlayerMessage>(&mut self) -> &mut Self;
 
-    /// The type of players' inputs: the client's [`NetInput`] becomes the server's [`InputFrom`]. There is
-    /// one; a second call takes the place of the first.
+    /// Registers the type of players' inputs: the client's [`NetInput`] becomes the server's
+    /// [`InputFrom`]. There is only one; a second call replaces the first.
     fn player_input<I: PlayerInput>(&mut self) -> &mut Self;
 }
 
@@ -124,7 +123,7 @@ impl ReplicateApp for App {
     }
 }
 
-/// A type's own name: where it is defined may differ between two programs.
+/// A type's name without its path, which may differ between two programs.
 fn short_name<M>() -> &'static str {
     let name = std::any::type_name::<M>();
     name.split('<').next().and_then(|path| path.rsplit("::").next()).unwrap_or(name)
@@ -144,7 +143,7 @@ pub(crate) fn write_typed<M: PlayerMessage>(of: u8, message: &M) -> Option<Typed
     Some(TypedMessage { of, bytes: postcard::to_allocvec(message).ok()? })
 }
 
-/// One to four components that are one object.
+/// One to four components that form one object.
 pub trait Together: 'static {
     #[doc(hidden)]
     fn register(app: &mut App, parts: &mut Vec<Plan>, kind: usize);
@@ -166,7 +165,7 @@ together!(A, B);
 together!(A, B, C);
 together!(A, B, C, D);
 
-/// A component that is to become part of a kind.
+/// A component that becomes part of a kind.
 #[derive(Clone)]
 #[doc(hidden)]
 pub struct Plan {
@@ -197,7 +196,7 @@ impl Plan {
 
 type Open = fn(&mut World, (PlayerId, Tick), &[u8]) -> bool;
 
-/// How inputs are written and read.
+/// Writes and reads inputs.
 #[derive(Clone, Copy)]
 pub(crate) struct InputCodec {
     name: &'static str,
@@ -205,23 +204,24 @@ pub(crate) struct InputCodec {
     pub read: fn(&mut World, PlayerId, &InputBytes) -> bool,
 }
 
-/// What the app named so far.
+/// The registrations of the app so far.
 #[derive(Resource, Default)]
 pub(crate) struct Registry {
     kinds: Vec<Vec<Plan>>,
-    /// With the names of their types.
+    /// The types of messages, with their names.
     pub typed_messages: Vec<(&'static str, Open)>,
     pub input: Option<InputCodec>,
 }
 
 impl Registry {
-    /// Puts the schema together.
+    /// Builds the schema.
     pub fn build(&self, serves: bool) -> Result<Table, SchemaError> {
         let mut seat = PlayerEntry::spec();
         let specs: Vec<KindSpec> = self.kinds.iter().map(|parts| together(parts)).collect();
-        // A seat is where an object of the user's is: slower, its every step would count as a jump.
+        // A seat is at the place of an app's object: with a lower speed limit, its steps would
+        // count as jumps.
         seat.max_speed = specs.iter().map(|spec| spec.max_speed).fold(0.0, f32::max);
-        // Part of the hash, so that both ends number their messages alike or are told.
+        // Part of the hash, so that a difference in the numbering of messages is noticed.
         let typed_messages = self.typed_messages.iter().map(|(name, _)| format!(", {name}"));
         seat.fields[PlayerEntry::EYES].name.extend(typed_messages);
         let input = self.input.iter().map(|codec| format!("; {}", codec.name));
@@ -232,7 +232,7 @@ impl Registry {
     }
 }
 
-/// The statement of several components as one kind.
+/// The specification of several components as one kind.
 fn together(parts: &[Plan]) -> KindSpec {
     let [only] = parts else {
         let names: Vec<&str> = parts.iter().map(|part| part.spec.name.as_str()).collect();
@@ -268,15 +268,15 @@ fn compile(parts: &[Plan]) -> Result<Vec<Part>, SchemaError> {
 
 /// One component of a kind.
 pub(crate) struct Part {
-    /// The component as a kind of its own: how it is written and read.
+    /// The component as its own kind, for writing and reading.
     alone: Kind,
-    /// Its first field among those of the whole.
+    /// The index of its first field in the whole kind.
     first: usize,
     plan: Plan,
 }
 
 impl Part {
-    /// Writes the component into the lanes of the whole; `own` is memory to use.
+    /// Writes the component into the lanes of the whole kind; `own` is a buffer.
     pub fn put<T: Replicate>(
         &self,
         value: &T,
@@ -292,7 +292,7 @@ impl Part {
         }
     }
 
-    /// Gives the component to an entity.
+    /// Inserts the component into an entity.
     pub fn apply(
         &self,
         entity: &mut EntityWorldMut<'_>,
@@ -308,7 +308,7 @@ impl Part {
         (self.plan.apply)(entity, &self.alone, own);
     }
 
-    /// Takes the component from an entity.
+    /// Removes the component from an entity.
     pub fn remove(&self, entity: &mut EntityWorldMut<'_>) {
         (self.plan.remove)(entity);
     }
@@ -317,7 +317,7 @@ impl Part {
 /// The kinds of an app, ready for use.
 pub(crate) struct Table {
     pub game: Arc<EcsGame>,
-    /// In the order of registration, which is that of their ids; the seat is not among them.
+    /// By id, which is the order of registration, without the seat.
     pub kinds: Vec<Vec<Part>>,
 }
 
@@ -328,7 +328,7 @@ impl Table {
     }
 }
 
-/// Where something is shown, put into lanes.
+/// Writes a shown place into lanes.
 pub(crate) fn put_place(place: &PlaceLanes, at: [f32; 3], lanes: &mut [i32]) {
     for (axis, lane) in lanes[place.at..place.at + place.dims].iter_mut().enumerate() {
         let steps = (f64::from(at[axis]) / f64::from(place.precision)).round() as i32;

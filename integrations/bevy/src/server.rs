@@ -1,7 +1,7 @@
-//! The server's side: what changed is copied into the store, then a round is played if one is due.
+//! The server: changes are copied into the store, then a round is played if one is due.
 //!
 //! In [`PostUpdate`], in this order: `collect` (one system for each component) → `look` → `play` →
-//! `tell`. Nothing waits: a frame between two rounds only takes in what has arrived.
+//! `tell`. Nothing blocks: a frame between two rounds only processes what has arrived.
 
 use crate::game::{EcsGame, PlayerEntry, Private};
 use crate::registry::{Registry, Replicated, Table};
@@ -20,42 +20,42 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Steps of a frame at the server.
+/// Steps of a server's frame.
 #[derive(SystemSet, Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ServerSystems {
-    /// Changed components are copied into the store. What is to be seen in this round is written before.
+    /// Changed components are copied into the store. Changes for this round must be made before.
     Collect,
-    /// Rounds are played, and players come and go.
+    /// Rounds are played, and players join and leave.
     Play,
 }
 
 /// Makes the app a server.
 #[derive(Clone, Debug)]
 pub struct ServerPlugin {
-    /// Where to listen.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// What players see, unless their [`NetEyes`] say otherwise.
+    /// The view of players without [`NetEyes`].
     pub view: View,
-    /// What views can refer to.
     pub references: ViewReferences,
-    /// Rounds a second. The app's own loop should run at least as often.
+    /// Rounds per second. The app's own loop should run at least as often.
     pub hz: u32,
-    /// How long replicas out of view go on before they freeze,
+    /// How long replicas out of view are still updated before they freeze.
     pub freeze_after: Micros,
-    /// and how long they stay frozen before they leave.
+    /// How long replicas stay frozen before they are removed.
     pub forget_after: Micros,
-    /// Bytes to each player in a second at most.
+    /// The most bytes per second to each player.
     pub budget: Option<Bytes>,
-    /// Players at once.
+    /// The most players at once.
     pub max_players: usize,
     /// The server's certificate.
     pub certificate: Certificate,
-    /// Limits, and conditions for trials.
+    /// Limits, and network conditions for tests.
     pub options: EndpointOptions,
 }
 
 impl ServerPlugin {
-    /// 20 rounds a second, 64 kB a second to each player, a development certificate, any player may join.
+    /// 20 rounds a second, 64 kB a second to each player, a development certificate, no
+    /// authentication.
     pub fn new(listen: SocketAddr, view: View) -> ServerPlugin {
         let Rounds { freeze_after, forget_after, .. } = ServerSettings::default().rounds;
         ServerPlugin {
@@ -103,7 +103,7 @@ impl Plugin for ServerPlugin {
     }
 }
 
-/// What views can refer to beside the app's kinds.
+/// What views can refer to besides the app's kinds.
 #[derive(Clone, Default)]
 pub struct ViewReferences {
     /// Custom policies, by name: `policy = "custom"`.
@@ -119,7 +119,7 @@ impl std::fmt::Debug for ViewReferences {
     }
 }
 
-/// The same with the kinds of the app.
+/// The same, with the app's kinds.
 struct AppViews<'a>(&'a ViewReferences, &'a Schema);
 
 impl ViewContext for AppViews<'_> {
@@ -138,29 +138,29 @@ impl ViewContext for AppViews<'_> {
     }
 }
 
-/// The team of a replicated entity, and of the player whose entity it is; 0: none. Views can have
-/// other bounds for team mates.
+/// The team of a replicated entity, and of the player that the entity belongs to; 0 for none. Views
+/// can have other bounds for team mates.
 #[derive(Component, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Team(pub u8);
 
-/// A player is in. Give `entity` what the player's avatar is made of, or [`NetEyes`] to look from others.
+/// A player joined. Insert the avatar's components into `entity`, or [`NetEyes`] to look from other
+/// entities.
 #[derive(Message, Clone, PartialEq, Debug)]
 pub struct PlayerJoined {
     /// The player: the same number whenever the same name joins.
     pub player: PlayerId,
-    /// The entity that stands for them. It was made for them, and goes when they leave.
+    /// The player's entity. It was spawned for the player, and is despawned when the player leaves.
     pub entity: Entity,
-    /// Their name.
     pub name: String,
 }
 
-/// A player has left; the entity is gone.
+/// A player left, and its entity was despawned.
 #[derive(Message, Clone, PartialEq, Debug)]
 pub struct PlayerLeft {
     pub player: PlayerId,
 }
 
-/// A player was refused.
+/// A player was rejected.
 #[derive(Message, Clone, Copy, PartialEq, Debug)]
 pub struct PlayerRefused {
     pub why: Refusal,
@@ -170,27 +170,27 @@ pub struct PlayerRefused {
 #[derive(Component, Clone, PartialEq, Debug)]
 pub struct NetPlayer {
     pub id: PlayerId,
-    /// Their name.
     pub name: String,
 }
 
-/// What a player looks from, and how: on the player's entity, changed whenever the game likes. Without
-/// it players look from their own entity, with the plugin's view.
+/// The entities that a player looks from, and its view: on the player's entity, may change at any
+/// time. Without it players look from their own entity, with the plugin's view.
 #[derive(Component, Clone)]
 pub struct NetEyes {
-    /// The entities; the nearest counts. They need a replicated component with a place.
+    /// The entities, of which the nearest counts. They need a replicated component with a place.
     pub from: Vec<Entity>,
     view: Option<Arc<dyn Policy>>,
 }
 
 impl NetEyes {
-    /// Looks from these, with the plugin's view.
+    /// Looks from these entities, with the plugin's view.
     pub fn from(entities: impl IntoIterator<Item = Entity>) -> NetEyes {
         NetEyes { from: entities.into_iter().collect(), view: None }
     }
 
-    /// The same with another view: zoom, a spectator's, a strategist's. One that refers to walls, kinds
-    /// or custom policies goes by [`NetServer::policy`] and [`with_policy`](NetEyes::with_policy).
+    /// The same with another view, such as a zoom or a spectator's. Views that refer to walls,
+    /// kinds or custom policies need [`NetServer::policy`] and
+    /// [`with_policy`](NetEyes::with_policy).
     pub fn with_view(self, view: &View) -> Result<NetEyes, ViewError> {
         Ok(self.with_policy(view.build()?))
     }
@@ -201,8 +201,8 @@ impl NetEyes {
     }
 }
 
-/// Admits players by name and token: insert it as a resource before the app runs. Without it, any player
-/// is admitted.
+/// Admits players by name and token: insert it as a resource before the app runs. Without it, any
+/// player is admitted.
 #[derive(Resource)]
 pub struct Doorkeeper(pub Box<dyn Authenticator + Send + Sync>);
 
@@ -220,7 +220,7 @@ impl Authenticator for Doorkeeper {
     }
 }
 
-/// What was kept would be the seat's: there is nothing in it.
+/// Drops the kept objects, which could only be the seat's and contain nothing.
 fn empty_handed(entry: LoginReply) -> LoginReply {
     match entry {
         LoginReply::Accepted(player, _) => LoginReply::Accepted(player, Kept::new()),
@@ -228,7 +228,7 @@ fn empty_handed(entry: LoginReply) -> LoginReply {
     }
 }
 
-/// What the plugin was told, until the server is opened.
+/// The plugin's settings, until the server is opened.
 #[derive(Resource)]
 struct Opening {
     listen: SocketAddr,
@@ -246,25 +246,25 @@ pub struct NetServer {
     table: Table,
     view: Arc<dyn Policy>,
     references: ViewReferences,
-    /// The serial that all objects of an entity share.
+    /// The serial shared by all objects of an entity.
     serials: BTreeMap<Entity, u32>,
     next_serial: u32,
-    /// By serial and kind.
+    /// Objects by serial and kind.
     drafts: BTreeMap<(u32, u8), Draft>,
     seats: BTreeMap<PlayerId, Sitting>,
     own: Vec<i32>,
     malformed: u64,
 }
 
-/// An object, or what there is of one.
+/// An object, or the parts of one that exist so far.
 struct Draft {
     lanes: Vec<i32>,
-    /// Bit by bit, the parts that the entity has.
+    /// One bit for each part that the entity has.
     present: u8,
     slot: Option<Slot>,
 }
 
-/// A player and what they look through.
+/// A player and its pivots.
 struct Sitting {
     entity: Entity,
     pivots: Vec<Slot>,
@@ -274,22 +274,22 @@ struct Sitting {
 }
 
 impl NetServer {
-    /// Where it listens.
+    /// The address that the server listens on.
     pub fn address(&self) -> Result<SocketAddr, Error> {
         self.host.endpoint.address()
     }
 
-    /// What clients pin.
+    /// The hash that clients pin.
     pub fn certificate_hash(&self) -> Option<CertificateHash> {
         self.host.endpoint.certificate_hash()
     }
 
-    /// What passed over all links so far.
+    /// The bytes sent and received on all links so far.
     pub fn traffic(&self) -> LinkMeter {
         self.host.endpoint.total()
     }
 
-    /// Bytes of states to players so far, without what QUIC adds.
+    /// Bytes of states sent to players so far, without QUIC's overhead.
     pub fn state_bytes(&self) -> u64 {
         self.host.server.simulation.publisher.ever().bytes
     }
@@ -300,8 +300,8 @@ impl NetServer {
         view.build_in(&AppViews(&self.references, self.table.game.schema()))
     }
 
-    /// A player acted on an entity, or an entity on a player: it is sharper for them for a while, if
-    /// their view has an interaction boost. After `half_life` half of that is left.
+    /// Notes that a player acted on an entity, or an entity on a player: if the player's view has
+    /// an interaction boost, the entity is sharper for a while, with this half-life.
     pub fn interacted(&mut self, player: PlayerId, entity: Entity, half_life: Micros) {
         let Some((_, slot)) = self.eye(entity) else { return };
         let now = self.host.server.simulation.publisher.now();
@@ -311,7 +311,7 @@ impl NetServer {
         }
     }
 
-    /// Puts an entity's objects into a team.
+    /// Sets the team of an entity's objects.
     fn join_team(&mut self, entity: Entity, team: u8) {
         let Some(serial) = self.serials.get(&entity) else { return };
         let store = &mut self.host.server.simulation.publisher.store;
@@ -324,12 +324,12 @@ impl NetServer {
         }
     }
 
-    /// Messages and inputs of players that could not be read, or were too many.
+    /// The number of players' messages and inputs that could not be read, or exceeded a limit.
     pub fn malformed(&self) -> u64 {
         self.malformed
     }
 
-    /// A component is new or has changed.
+    /// Stores a new or changed component.
     fn write<T: Replicated>(&mut self, entity: Entity, (kind, part): (usize, usize), value: &T) {
         let NetServer { host, table, serials, next_serial, drafts, own, .. } = self;
         let serial = *serials.entry(entity).or_insert_with(|| {
@@ -352,14 +352,14 @@ impl NetServer {
                 debug_assert!(written.is_ok(), "a draft's slot is alive");
             }
             None if draft.present.count_ones() as usize == parts.len() => {
-                // A full store: the object stays a draft, and is tried again when it changes.
+                // The store is full: the object stays a draft, and is tried again when it changes.
                 draft.slot = store.create_lanes(id, OwnerId(0), &draft.lanes).ok();
             }
             None => {}
         }
     }
 
-    /// A component is gone, or its whole entity.
+    /// Removes a component, or all of an entity.
     fn erase(&mut self, entity: Entity, (kind, part): (usize, usize)) {
         let Some(serial) = self.serials.get(&entity).copied() else { return };
         if let Some(draft) = self.drafts.get_mut(&(serial, kind as u8)) {
@@ -377,7 +377,7 @@ impl NetServer {
         }
     }
 
-    /// The object that an entity is looked from: the first with a place.
+    /// The object to use as an entity's pivot: the first with a place.
     fn eye(&self, entity: Entity) -> Option<(u32, Slot)> {
         let serial = *self.serials.get(&entity)?;
         let store = &self.host.server.simulation.publisher.store;
@@ -386,7 +386,7 @@ impl NetServer {
         slots.find(|slot| store.kind(*slot).place.is_some()).map(|slot| (serial, slot))
     }
 
-    /// Puts a player into a team.
+    /// Sets a player's team.
     fn take_side(&mut self, player: PlayerId, team: u8) {
         let Some(sitting) = self.seats.get_mut(&player).filter(|it| it.team != team) else {
             return;
@@ -399,7 +399,7 @@ impl NetServer {
         }
     }
 
-    /// Gives a player the eyes that their entity has now.
+    /// Sets a player's pivots from its entity.
     fn look(&mut self, player: PlayerId, eyes: Option<&NetEyes>) {
         let Some(entity) = self.seats.get(&player).map(|sitting| sitting.entity) else { return };
         let from = eyes.map_or(std::slice::from_ref(&entity), |eyes| &eyes.from);
@@ -441,7 +441,7 @@ impl NetServer {
     }
 }
 
-/// Where an object is by now, committed or not.
+/// An object's current place, committed or not.
 fn place_of(simulation: &foveate::node::Simulation<EcsGame>, slot: Slot) -> [f32; 3] {
     let store = &simulation.publisher.store;
     let Some(place) = store.kind(slot).place else { return [0.0; 3] };
@@ -456,7 +456,7 @@ fn same(a: &Option<Arc<dyn Policy>>, b: &Option<Arc<dyn Policy>>) -> bool {
     }
 }
 
-/// Opens the server, all components having been named by now.
+/// Opens the server, after all components have been registered.
 fn open(world: &mut World) -> Result {
     let table = world.resource::<Registry>().build(true)?;
     let Some(opening) = world.remove_resource::<Opening>() else { return Ok(()) };
@@ -488,7 +488,7 @@ pub(crate) fn add_collect<T: Replicated>(app: &mut App, kind: usize, part: usize
                         mut removed: RemovedComponents<T>| {
         let Some(mut server) = server else { return };
         for entity in removed.read() {
-            // Taken and given back in one frame is a change.
+            // Removed and inserted again in one frame is a change.
             if !all.contains(entity) {
                 server.erase(entity, (kind, part));
             }
@@ -500,7 +500,7 @@ pub(crate) fn add_collect<T: Replicated>(app: &mut App, kind: usize, part: usize
     app.add_systems(PostUpdate, collect.in_set(ServerSystems::Collect));
 }
 
-/// Sets what players look from, runs the round, and tells the app what happened.
+/// Sets players' pivots, runs the round, and reports its events to the app.
 fn play(world: &mut World) -> Result {
     if !world.contains_resource::<NetServer>() {
         return Ok(());
@@ -524,7 +524,7 @@ fn tell_happened(world: &mut World, server: &mut NetServer) {
     let happened: Vec<ServerEvent> = server.host.drain_events().collect();
     for event in happened {
         match event {
-            // Players that come back over a new link still have their session.
+            // Players that resume over a new link still have their session.
             ServerEvent::Joined(id, _) if server.seats.contains_key(&id) => {}
             ServerEvent::Joined(player, name) => {
                 let entity = world.spawn(NetPlayer { id: player, name: name.clone() }).id();
@@ -561,7 +561,7 @@ fn tell_inbox(world: &mut World, server: &mut NetServer) {
 }
 
 impl Default for ServerPlugin {
-    /// On the loopback address; every object is told to every player.
+    /// Listens on the loopback address and sends every object to every player.
     fn default() -> ServerPlugin {
         ServerPlugin::new(SocketAddr::from(([127, 0, 0, 1], 4433)), presets::broadcast())
     }

@@ -8,15 +8,16 @@ use bevy_ecs::prelude::*;
 use bevy_transform::components::Transform;
 use foveate::wire::Replicate;
 
-/// A mirror of `Transform`: place to 1/64 of a unit within 16,384 of the origin, rotation to 11 bits a
-/// part; scale is not replicated. Insert it at the server beside `Transform`; at clients, replicas get a
-/// `Transform` from it. It has no facing that views could go by: those with a field of view need a
-/// component of your own with a `yaw`.
+/// A mirror of `Transform`: the place to 1/64 of a unit within 16,384 of the origin, the rotation
+/// to 11 bits per part; scale is not replicated. Insert it at the server beside `Transform`; at
+/// clients, replicas get a `Transform` from it. It has no facing that views could use: entities
+/// that look with a field of view need a component of your own with a `yaw`.
 #[derive(Component, Replicate, Clone, Copy, PartialEq, Debug)]
 #[require(Transform)]
 #[replicate(name = "transform", max_speed = 64.0)]
 pub struct NetTransform {
-    /// `Transform::translation`. Faster than 64 units a second is a jump: right, but dearer.
+    /// `Transform::translation`. More than 64 units a second is a jump: correct, but more
+    /// expensive.
     #[replicate(place, motion, precision = 0.015625, extent = 16384.0)]
     pub translation: [f32; 3],
     /// `Transform::rotation`.
@@ -30,8 +31,8 @@ impl Default for NetTransform {
     }
 }
 
-/// Replicates [`NetTransform`] and keeps it and `Transform` the same. Counts as a component named where
-/// the plugin is added.
+/// Replicates [`NetTransform`] and keeps it equal to `Transform`. Adding the plugin counts as
+/// registering a component.
 pub struct TransformPlugin;
 
 impl Plugin for TransformPlugin {

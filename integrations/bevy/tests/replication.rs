@@ -1,4 +1,4 @@
-//! What a client's world looks like, server and client in one process.
+//! The contents of a client's world, with server and client in one process.
 
 mod common;
 
@@ -78,7 +78,7 @@ fn seen(app: &mut App) -> Vec<u16> {
 }
 
 #[test]
-fn a_player_sees_what_is_in_view_and_which_of_it_is_their_own() {
+fn a_player_sees_the_entities_in_view_and_knows_its_own() {
     let (mut server, mut client) = pair(presets::circle(50.0), &[10.0, 30.0, 90.0]);
     let apps = &mut [&mut server, &mut client];
     assert!(until(apps, |apps| seen(apps[1]) == [10, 30] && all::<Own>(apps[1]).len() == 1));
@@ -125,7 +125,7 @@ fn a_part_that_is_taken_away_takes_the_whole_object() {
 }
 
 #[test]
-fn eyes_can_be_moved_and_zoomed_while_the_game_runs() {
+fn pivots_can_be_moved_and_zoomed_while_the_game_runs() {
     let (mut server, mut client) = pair(presets::circle(50.0), &[10.0, 200.0, 300.0]);
     assert!(until(&mut [&mut server, &mut client], |apps| seen(apps[1]) == [10]));
     let find = |app: &mut App, nth: Option<u16>| {
@@ -217,7 +217,7 @@ fn players_who_leave_take_their_entity_with_them() {
 }
 
 #[test]
-fn other_components_are_refused_in_words() {
+fn other_components_are_refused_with_an_explanation() {
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut server = App::new();
     server.add_plugins(ServerPlugin::new(listen, presets::broadcast()));
@@ -236,7 +236,7 @@ fn other_components_are_refused_in_words() {
 }
 
 #[test]
-fn other_messages_are_refused_in_words() {
+fn other_messages_are_refused_with_an_explanation() {
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut server = App::new();
     server.add_plugins(ServerPlugin::new(listen, presets::broadcast()));
@@ -251,7 +251,7 @@ fn other_messages_are_refused_in_words() {
     assert!(refused[0].text.contains("Order"), "{}", refused[0].text);
 }
 
-/// Tells what is told of walkers: those with even numbers, and nothing else.
+/// Grades walkers with even numbers, and nothing else.
 struct Even;
 
 impl Policy for Even {
@@ -269,8 +269,8 @@ impl Visibility for Wall {
     }
 }
 
-/// A player of team 1 sees these walkers with a view and no others, those at odd places being of
-/// that team.
+/// Checks that a player of team 1 with this view sees exactly these walkers; those at odd places
+/// are in that team.
 fn sees_with(view: &str, expected: &[u16]) {
     let mut app = App::new();
     let references =
@@ -294,7 +294,7 @@ fn sees_with(view: &str, expected: &[u16]) {
         "{:?}",
         seen(&mut ada)
     );
-    // Nor does anything else come later.
+    // And no others appear later.
     (0..60).for_each(|_| assert!(until(&mut [&mut app, &mut ada], |_| true)));
     assert_eq!(seen(&mut ada), expected);
 }

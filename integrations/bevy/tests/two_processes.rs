@@ -1,6 +1,7 @@
-//! A headless server and a headless client, each a process of its own, on one machine.
+//! A headless server and a headless client as two processes on one machine.
 //!
-//! The server is this very program, started again with [`ROLE`] set: no second binary to be built first.
+//! The server is this program, started again with [`ROLE`] set, so that no second binary has to be
+//! built first.
 
 mod common;
 
@@ -16,9 +17,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Tells the program to be the server, and of which kind.
+/// Tells the program to be a server, and of which kind.
 const ROLE: &str = "FOVEATE_TEST_SERVER";
-/// Walkers stand in a row, so far apart.
+/// The distance between neighbouring walkers, which stand in a row.
 const GAP: f32 = 4.0;
 const WALKERS: u16 = 1_000;
 /// How far a player sees.
@@ -31,7 +32,7 @@ fn home(nth: u16) -> [f32; 2] {
     [f32::from(nth) * GAP, 0.0]
 }
 
-/// A lossy and slow network, at both ends of the way.
+/// A lossy and slow network, applied at both ends.
 fn bad(options: EndpointOptions) -> EndpointOptions {
     let way = LinkSpec { loss: Loss::Bernoulli(0.1), ..LinkSpec::delayed(Micros::from_millis(80)) };
     EndpointOptions {
@@ -89,7 +90,7 @@ fn obey(
     }
 }
 
-/// Round and round, 3 units from home, at 6 units a second.
+/// Walks in a circle, 3 units from home, at 6 units a second.
 fn walk(mut walkers: Query<&mut Walker>, halted: Res<Halted>, mut frame: Local<u32>) {
     *frame += 1;
     for mut walker in &mut walkers {
@@ -110,12 +111,12 @@ struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         self.0.kill().and_then(|()| self.0.wait().map(|_| ())).unwrap_or(());
     }
 }
 
-/// Starts a server, and a client that knows where it is.
+/// Starts a server, and a client that knows its address.
 fn start(role: &str) -> (Process, App) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["server", "--exact", "--nocapture"]).env(ROLE, role).stdout(Stdio::piped());
@@ -126,7 +127,7 @@ fn start(role: &str) -> (Process, App) {
     (child, client(address, "ada"))
 }
 
-/// How far walkers are from home at most, and how many there are.
+/// The greatest distance of a walker from home, and the number of walkers.
 fn astray(app: &mut App) -> (f32, usize) {
     let walkers = all::<Walker>(app);
     let off = walkers.iter().filter_map(|walker| {
@@ -137,18 +138,19 @@ fn astray(app: &mut App) -> (f32, usize) {
     (off.iter().copied().fold(0.0, f32::max), off.len())
 }
 
-/// Everybody comes to rest where the server has them; those out of view freeze, then leave.
+/// Checks that all walkers come to rest where the server has them, and that those out of view
+/// freeze and are removed.
 fn converges(role: &str) {
     let (_server, mut client) = start(role);
     let apps = &mut [&mut client];
     let near = (VIEW / GAP) as usize;
     assert!(until(apps, |apps| astray(apps[0]).1 >= near), "{:?} appeared", astray(&mut client));
-    // Predicted to now, they stay near their way round, 3 units from home; straight on until the next
-    // update, hence a little outside.
+    // Predicted to now, they stay near their circle, 3 units from home; predictions are straight
+    // until the next update, so slightly outside.
     let (mut far, mut looks) = (0.0, 0);
     let near_home = until(&mut [&mut client], |apps| {
         far = astray(apps[0]).0;
-        // A server that the machine stops for a moment lets them go further; once it runs they are back.
+        // If the machine pauses the server for a moment, they go further, and return once it runs.
         looks = if (2.0..4.5).contains(&far) { looks + 1 } else { 0 };
         looks == 50
     });
@@ -188,7 +190,7 @@ fn entities_converge_and_leave_under_loss_and_delay() {
     converges("near, bad");
 }
 
-/// An example stands beside the tests where cargo built both, which it does unless told otherwise.
+/// An example's command; cargo builds examples next to the tests.
 fn example(name: &str, argument: &str) -> Command {
     let tests = std::env::current_exe().unwrap();
     let path = tests.parent().unwrap().with_file_name("examples").join(name);
@@ -218,10 +220,10 @@ fn the_examples_see_walkers_walk() {
     assert_eq!(seen.len(), 20, "they come into view and stay");
     seen.dedup();
     println!("{}\n{}", seen[0], seen[seen.len() - 1]);
-    assert!(seen.len() > 2, "nobody walks");
+    assert!(seen.len() > 2, "no walker moves");
 }
 
-/// Starts a server and a client that sees what it should see of it.
+/// Starts a server, and a client that has received what it should see.
 fn arrived(role: &str) -> (Process, App) {
     let (server, mut client) = start(role);
     let expected = if role == "all" { usize::from(WALKERS) } else { (VIEW / GAP) as usize };
@@ -229,7 +231,7 @@ fn arrived(role: &str) -> (Process, App) {
     (server, client)
 }
 
-/// Both at the same time: whatever else the machine does, it does to both.
+/// Both run at the same time, so that other load on the machine affects both.
 #[test]
 fn a_view_takes_fewer_bytes_than_broadcast() {
     let ((_one, mut near), (_other, mut all)) = (arrived("near"), arrived("all"));

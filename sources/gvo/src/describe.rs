@@ -10,7 +10,7 @@ use super::{
 use foveate_lab::output::{Align, Table};
 use foveate_lab::report::{Axis, Plot, Report, Series};
 
-/// What the source measured for one moving object, in bytes per 100 ms.
+/// The source's figure for one moving object, in bytes per 100 ms.
 const PAPER_MOVING: f64 = 250.0;
 
 pub(super) fn done(outcome: ExperimentResult, played: &[Played], found: &MotionFindings) -> Done {
@@ -59,7 +59,7 @@ pub(super) fn done(outcome: ExperimentResult, played: &[Played], found: &MotionF
 }
 
 const ACTIONS: &str = "What movement costs all nodes together: positions and orders; with ours also \
-    acknowledgements and who is there. An order is state: it is acknowledged and repeated after loss. \
+    acknowledgements and the list of players. An order is state: it is acknowledged and repeated after loss. \
     Both ends find the same way, so that between two orders nothing is sent and the error is zero. On a \
     collision the authority sends positions until the units are clear of each other, then a new order. \
     Errors are those of the second player's replicas, in units; a walker takes 0.19 units a frame.";
@@ -94,7 +94,7 @@ fn joins_text() -> String {
         "The last player's joining. The source sends every object at once, 77 B each. Ours under a budget of \
          {} B in 100 ms: nearest first, in chunks. *Nearest first*: of all pairs of objects told in different \
          rounds, the share in which the nearer came first. *Peers*: the newcomer asks an entry peer. The \
-         source's tells all players who is there, the newcomer connects to all, and each pair exchanges \
+         source's sends the list to all players, the newcomer connects to all, and each pair exchanges \
          full states; ours tells the newcomer alone, which introduces itself. *Near spawn*: the newcomer \
          is told of, and connects to, the peers within {NEAR_SPAWN} units of its spawn point. Handshakes \
          of connections are counted on neither side.",
@@ -108,7 +108,7 @@ fn notes() -> String {
          95 B, action 79, hello 41, list of two 85, full state of three objects 246, zone change 21); what \
          they leave open is decided here: contents of strings, increments of 30 B after its example (the \
          full positions that they refer to travel by TCP), thresholds, standing objects send nothing, the \
-         server lists who is left after a departure. Payload bytes; where `wire` is said, with 54 B of TCP \
+         server sends the list after a departure. Payload bytes; where `wire` is stated, with 54 B of TCP \
          or 42 B of UDP headers a packet. Acknowledgements are counted, TCP's and ours.",
         FRAME.as_millis(),
         LATENCY.as_millis(),
@@ -313,7 +313,7 @@ fn pressed_table(found: &MotionFindings) -> Table {
     table
 }
 
-/// The scenarios in which the source tries an optimisation.
+/// The scenarios in which the source tests an optimisation.
 fn tried_in(optimisation: &str) -> &'static [Scenario] {
     match optimisation {
         "dead reckoning" | "8-bit increments" | "4-bit increments" | "increments" => {
@@ -325,8 +325,7 @@ fn tried_in(optimisation: &str) -> &'static [Scenario] {
     }
 }
 
-/// What each optimisation is worth where it was tried. Actions are left out: theirs would dwarf all
-/// others.
+/// The gain of each optimisation in its scenarios. Actions are left out, since theirs is much larger than all others.
 fn factors_plot(found: &MotionFindings, protocol: &str) -> Plot {
     let rows: Vec<_> = found
         .factors
@@ -343,7 +342,7 @@ fn factors_plot(found: &MotionFindings, protocol: &str) -> Plot {
         .series(Series::values("source", paper).reference())
 }
 
-/// Every node's traffic in ticks.
+/// All nodes' traffic by tick.
 fn ticks_plot(run: &Played) -> Plot {
     let Played { scenario, topology, variant, .. } = *run;
     let title = format!("{}, {}, {variant}", scenario.name(), topology.name());

@@ -1,29 +1,28 @@
-//! Units under orders, as their authority knows them: each goes the way that its order implies, until
-//! it runs into another one.
+//! Units with orders, as their authority knows them: each goes the way of its order until it collides with another.
 
 use super::walk::{Pathfinding, Point, STEPS, along, length};
 use foveate_lab::movement::AvatarPose;
 use std::sync::Arc;
 
-/// Steps that a unit walks in a frame of 40 ms: 5 units a second.
+/// Steps that a unit walks in a frame of 40 ms, which is 5 units a second.
 pub const PACE: i32 = STEPS / 5;
-/// Units whose centres are nearer than this collide.
+/// Units collide if their centres are nearer than this.
 const CONTACT: i32 = 2 * STEPS;
-/// They are clear of each other from here on.
+/// A collision ends at this distance.
 const CLEAR: i32 = 5 * STEPS / 2;
 
-/// What a unit was told: from here to there, beginning in this frame.
+/// A unit's order: from one point to another, starting in a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnitCourse {
     pub from: Point,
     pub target: Point,
     pub since: u32,
-    /// The unit has run into another: nobody knows its way until the authority says so.
+    /// The unit has collided with another: its way is unknown until the authority sends it.
     pub colliding: bool,
 }
 
 impl UnitCourse {
-    /// Where the unit is in a frame, and which way it faces; for both ends.
+    /// Where the unit is in a frame, and its facing; the same at both ends.
     pub fn at(&self, walk: &dyn Pathfinding, frame: u32) -> (Point, f32) {
         let way = walk.way(self.from, self.target);
         let (at, facing, _) = step(self, &way, frame);
@@ -31,7 +30,7 @@ impl UnitCourse {
     }
 }
 
-/// Where the way leads in a frame, the facing, and whether that is its end.
+/// The point of the way in a frame, the facing, and whether it is the end.
 fn step(course: &UnitCourse, way: &[Point], frame: u32) -> (Point, f32, bool) {
     let walked = PACE.saturating_mul(frame.saturating_sub(course.since) as i32);
     let (at, before, end) = along(course.from, way, walked);
@@ -46,7 +45,7 @@ struct Unit {
     arrived: bool,
 }
 
-/// All units and the way they take.
+/// All units and their ways.
 pub struct UnitField {
     walk: Arc<dyn Pathfinding>,
     units: Vec<Unit>,
@@ -65,7 +64,7 @@ impl UnitField {
         UnitField { walk, units: places.iter().map(unit).collect(), frame: 0 }
     }
 
-    /// Sends a unit somewhere. Where no way leads it stays.
+    /// Orders a unit to a place. If there is no way it stays.
     pub fn order(&mut self, unit: usize, target: Point) {
         let frame = self.frame;
         let unit = &mut self.units[unit];
@@ -75,7 +74,7 @@ impl UnitField {
         }
     }
 
-    /// The next frame.
+    /// Advances to the next frame.
     pub fn step(&mut self) {
         self.frame += 1;
         let frame = self.frame;
@@ -110,7 +109,7 @@ impl UnitField {
     }
 }
 
-/// A place on the ground as a pose.
+/// The pose of a unit at a point.
 pub fn pose(at: Point, yaw: f32) -> AvatarPose {
     let [x, y] = at.map(|steps| steps as f32 / STEPS as f32);
     AvatarPose { pos: [x, y, 0.0], yaw, ..AvatarPose::default() }
@@ -131,7 +130,7 @@ impl Unit {
         step(&self.course, &self.way, frame)
     }
 
-    /// One step away from the other and to the right of it: both pass each other.
+    /// Moves one step away from the other unit and to the right of it, so that both can pass.
     fn evade(&mut self, other: Point) {
         let away = [self.at[0] - other[0], self.at[1] - other[1]];
         let away = if away == [0, 0] { [1, 0] } else { away };
@@ -142,36 +141,35 @@ impl Unit {
     }
 }
 
-/// What became of a unit in a frame.
+/// A unit's state in a frame.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Moment {
     pub pose: AvatarPose,
     pub course: UnitCourse,
 }
 
-/// What a player tells its units, and when.
+/// A player's orders over time.
 #[derive(Clone)]
 pub struct Orders {
     pub walk: Arc<dyn Pathfinding>,
-    /// Where the units stand at first.
+    /// The first places of the units.
     pub places: Vec<Point>,
-    /// Frame, unit, target; in the order of time.
+    /// Frame, unit and target, in the order of time.
     pub given: Vec<(u32, usize, Point)>,
 }
 
 impl Orders {
-    /// What the player orders in this frame: unit and target.
+    /// The orders given in a frame: unit and target.
     pub fn given_in(&self, frame: usize) -> Vec<(usize, Point)> {
         let now = self.given.iter().filter(|(when, ..)| *when as usize == frame);
         now.map(|(_, unit, target)| (*unit, *target)).collect()
     }
 }
 
-/// The field as it unfolds: every unit in every frame so far. What comes later is not known, so that
-/// nobody can act on it.
+/// The states of all units in every frame so far. Later frames are not computed, so that no code can act on them.
 pub struct Rollout {
     field: UnitField,
-    /// By unit, then by frame.
+    /// Indexed by unit and frame.
     units: Vec<Vec<Moment>>,
 }
 
@@ -181,7 +179,7 @@ impl Rollout {
         Rollout { field, units: vec![Vec::new(); orders.places.len()] }
     }
 
-    /// Goes on to the next frame, in which the authority acts on these orders.
+    /// Advances to the next frame, in which the authority carries out these orders.
     pub fn advance(&mut self, orders: &[(usize, Point)]) {
         if self.units.iter().any(|moments| !moments.is_empty()) {
             self.field.step();
@@ -194,19 +192,19 @@ impl Rollout {
         }
     }
 
-    /// Plays so many frames in which every order is acted on as it is given.
+    /// Plays `frames` frames, carrying out each order when it is given.
     pub fn play(orders: &Orders, frames: u32) -> Rollout {
         let mut run = Rollout::new(orders);
         (0..frames as usize).for_each(|frame| run.advance(&orders.given_in(frame)));
         run
     }
 
-    /// By unit, then by frame.
+    /// All states, indexed by unit and frame.
     pub fn units(&self) -> &[Vec<Moment>] {
         &self.units
     }
 
-    /// The newest moment of a unit, and the one before it.
+    /// The newest state of a unit, and the one before it.
     pub fn newest(&self, unit: usize) -> Option<(Moment, Moment)> {
         let moments = &self.units[unit];
         let now = moments.last()?;

@@ -1,9 +1,9 @@
-//! The source's protocol, for comparison only: its messages, its two topologies, and each of its
-//! optimisations on and off.
+//! The source's protocol, for comparison only: its messages, its two topologies, and each of its optimisations on and
+//! off.
 //!
-//! The network is the source's laboratory: a constant delay, and no loss but where a run asks for it.
-//! So nothing has to be kept in flight: what is sent in a frame arrives in it, and the server answers
-//! in it. What TCP carries is acknowledged, and repeated until it arrives.
+//! The network is that of the source's laboratory: a constant latency, and no loss unless a run has it. So nothing
+//! needs to be kept in flight: what is sent in a frame arrives in that frame, and the server answers in it. What TCP
+//! carries is acknowledged, and repeated until it arrives.
 
 use super::Topology;
 use super::field::Rollout;
@@ -16,72 +16,72 @@ use foveate_lab::net::{Fate, Link, LinkSpec, Loss};
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One way of every link.
+/// One-way latency of every link.
 pub const LATENCY: Micros = Micros(20_000);
-/// Dead reckoning tells when its prediction is off by more units than this. The source gives no
-/// figure; ours has the same bound.
+/// Dead reckoning sends when its prediction is off by more than this many units. The source gives no figure; ours has
+/// the same bound.
 pub const THRESHOLD: f32 = 0.25;
-/// And when the facing is off by more than this many degrees: ours has the same floor.
+/// It also sends when the facing is off by more than this many degrees; ours has the same floor.
 pub const FACING: f32 = 15.0;
-/// What one step of an increment is worth, in units. The source gives no figure.
+/// One step of an increment, in units. The source gives no figure.
 const OFFSET: f32 = 1.0 / 16.0;
-/// What a TCP segment holds.
+/// Payload of a TCP segment.
 const SEGMENT: usize = 1_460;
-/// TCP repeats what was not acknowledged after this: the shortest that Linux waits.
+/// TCP repeats unacknowledged data after this time, the shortest in Linux.
 const RETRANSMIT: Micros = Micros(200_000);
-/// TCP acknowledges every second segment, and the last of a burst.
+/// TCP acknowledges every second segment, and the last one of a burst.
 const SEGMENTS_PER_ACK: usize = 2;
-/// Whose the objects are that nobody owns.
-const NOBODY: u16 = u16::MAX;
+/// The owner of objects without an owner.
+const UNOWNED: u16 = u16::MAX;
 
 /// Which of the source's optimisations are on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tricks {
+pub struct Optimisations {
     pub dead_reckoning: bool,
     /// Bits of an offset.
     pub increments: Option<u32>,
     pub aggregation: bool,
     pub zoning: bool,
     pub squeeze: Option<Squeeze>,
-    /// Orders instead of positions, where the script has any.
+    /// Send orders instead of positions, if the script has any.
     pub actions: bool,
-    /// A newcomer among peers is told of the peers near its spawn point, and of no others.
+    /// Tell a newcomer among peers only of the peers near its spawn point.
     pub near_spawn: bool,
-    /// Packets lost, in percent.
+    /// Share of packets lost, in percent.
     pub loss: u32,
 }
 
-/// What came of a run.
+/// The results of a run.
 pub struct SourceRun {
     pub meter: TrafficMeter,
-    /// Full states as they arrived: when, node, thing.
+    /// Full states in the order of arrival: time, node, thing.
     pub learned: Vec<(Micros, usize, usize)>,
 }
 
-/// What one end of a hop last told the other of an object.
+/// What one end of a hop last sent the other about an object.
 #[derive(Clone, Copy, Default)]
-struct Told {
-    /// The last pose, its frame, and the speed per frame that the receiver derives.
+struct LastSent {
+    /// The last pose, its frame, and the speed per frame that the receiver derives from it.
     last: Option<(AvatarPose, usize, [f32; 3])>,
     /// The last full position, and its number.
     full: Option<(AvatarPose, u32)>,
 }
 
-/// (stage of the frame, from, to, carrier): what is sent together if anything is.
-type Way = (u8, usize, usize, Carrier);
+/// (stage of the frame, from, to, carrier): messages with the same key are sent together.
+type BatchKey = (u8, usize, usize, Carrier);
 
 struct Play<'a> {
     script: &'a Script,
     topology: Topology,
-    tricks: Tricks,
+    optimisations: Optimisations,
     ran: SourceRun,
-    /// Units under orders, if those travel.
+    /// Units with orders, if orders are sent.
     units: Option<Rollout>,
-    /// What the network does to every packet.
+    /// Conditions of the network for every packet.
     link: Link,
-    queue: BTreeMap<Way, Vec<(Stream, Vec<u8>)>>,
-    told: BTreeMap<(usize, usize, usize), Told>,
-    /// Players who have joined and not left.
+    queue: BTreeMap<BatchKey, Vec<(Stream, Vec<u8>)>>,
+    told: BTreeMap<(usize, usize, usize), LastSent>,
+    /// Players that have joined and not left.
     joined: BTreeSet<usize>,
     frame: usize,
 }
@@ -93,16 +93,21 @@ fn zone(pose: &AvatarPose) -> Zone {
 }
 
 /// Plays a script by the source's protocol.
-pub fn play(script: &Script, topology: Topology, tricks: Tricks, seed: u64) -> SourceRun {
+pub fn play(
+    script: &Script,
+    topology: Topology,
+    optimisations: Optimisations,
+    seed: u64,
+) -> SourceRun {
     let meter = TrafficMeter::new(topology.nodes(script.players.len()));
-    let loss = Loss::Bernoulli(f64::from(tricks.loss) / 100.0);
+    let loss = Loss::Bernoulli(f64::from(optimisations.loss) / 100.0);
     let spec = LinkSpec { loss, ..LinkSpec::delayed(LATENCY) };
     let mut play = Play {
         script,
         topology,
-        tricks,
+        optimisations,
         ran: SourceRun { meter, learned: Vec::new() },
-        units: script.orders.as_ref().filter(|_| tricks.actions).map(Rollout::new),
+        units: script.orders.as_ref().filter(|_| optimisations.actions).map(Rollout::new),
         link: Link::new(spec, seed),
         queue: BTreeMap::new(),
         told: BTreeMap::new(),
@@ -132,51 +137,51 @@ impl Play<'_> {
         let units = self.units.as_ref().map_or(0, |run| run.units().len());
         (0..units).for_each(|unit| self.command(unit));
         (units..script.things.len()).for_each(|thing| self.report(thing));
-        if self.tricks.zoning && frame > 0 {
+        if self.optimisations.zoning && frame > 0 {
             (0..script.things.len()).for_each(|thing| self.cross(thing));
         }
         self.flush();
     }
 
-    /// Puts a message on its stream's channel.
-    fn post(&mut self, simulation: u8, hop: (usize, usize), stream: Stream, bytes: Vec<u8>) {
+    /// Queues a message on its stream's channel.
+    fn post(&mut self, stage: u8, hop: (usize, usize), stream: Stream, bytes: Vec<u8>) {
         let carrier = if stream == Stream::State { Carrier::Udp } else { Carrier::Tcp };
-        self.post_by(carrier, simulation, hop, (stream, bytes));
+        self.post_by(carrier, stage, hop, (stream, bytes));
     }
 
     fn post_by(
         &mut self,
         carrier: Carrier,
-        simulation: u8,
+        stage: u8,
         (from, to): (usize, usize),
         message: (Stream, Vec<u8>),
     ) {
-        self.queue.entry((simulation, from, to, carrier)).or_default().push(message);
+        self.queue.entry((stage, from, to, carrier)).or_default().push(message);
     }
 
     fn node(&self, player: usize) -> usize {
         self.topology.node(player)
     }
 
-    /// The players who are there, but for one.
+    /// The present players, except one.
     fn others(&self, but: Option<usize>) -> Vec<usize> {
         self.joined.iter().copied().filter(|player| Some(*player) != but).collect()
     }
 
-    /// Sends the objects of a player, or of nobody.
-    fn post_objects(&mut self, simulation: u8, hop: (usize, usize), owner: Option<usize>) {
+    /// Sends the objects of a player, or those without an owner.
+    fn post_objects(&mut self, stage: u8, hop: (usize, usize), owner: Option<usize>) {
         let script = self.script;
         let things = (0..script.things.len()).filter(|t| script.things[*t].owner == owner);
         let poses = things.filter_map(|thing| Some((thing, script.pose(thing, self.frame)?)));
         let poses: Vec<(usize, AvatarPose)> = poses.collect();
-        let arrives = FRAME * self.frame as u32 + LATENCY * (u32::from(simulation) + 1);
+        let arrives = FRAME * self.frame as u32 + LATENCY * (u32::from(stage) + 1);
         self.ran.learned.extend(poses.iter().map(|(thing, _)| (arrives, hop.1, *thing)));
-        let bytes = say::full_state(owner.map_or(NOBODY, |owner| owner as u16), &poses);
-        self.post(simulation, hop, Stream::FullState, bytes);
+        let bytes = say::full_state(owner.map_or(UNOWNED, |owner| owner as u16), &poses);
+        self.post(stage, hop, Stream::FullState, bytes);
     }
 
-    /// Tells everybody who is there; a newcomer only of the players `near` it, if that is asked for.
-    fn list(&mut self, simulation: u8, from: usize, near: Option<(usize, &[usize])>) {
+    /// Sends the list of players to all present; optionally, a newcomer only gets those `near` it.
+    fn list(&mut self, stage: u8, from: usize, near: Option<(usize, &[usize])>) {
         let stamp = self.stamp();
         for player in self.others(None) {
             let told = match near {
@@ -189,12 +194,12 @@ impl Play<'_> {
             let to = self.node(player);
             if to != from {
                 let list = say::player_list(from as u16, &ids, stamp);
-                self.post(simulation, (from, to), Stream::Control, list);
+                self.post(stage, (from, to), Stream::Control, list);
             }
         }
     }
 
-    /// Milliseconds since the run began.
+    /// Milliseconds since the start of the run.
     fn stamp(&self) -> u64 {
         FRAME.0 * self.frame as u64 / 1_000
     }
@@ -220,12 +225,12 @@ impl Play<'_> {
         }
     }
 
-    /// The entry peer tells all players who is there; the newcomer connects to all, or to those near
-    /// its spawn point, and each pair exchanges its objects.
+    /// The entry peer sends all players the list of players; the newcomer connects to all, or to those near its spawn
+    /// point, and each pair exchanges its objects.
     fn join_peers(&mut self, player: usize) {
         let (me, others) = (self.node(player), self.others(Some(player)));
         let Some(entry) = others.first().map(|entry| self.node(*entry)) else { return };
-        let (script, frame, all) = (self.script, self.frame, !self.tricks.near_spawn);
+        let (script, frame, all) = (self.script, self.frame, !self.optimisations.near_spawn);
         let wanted = |other: &usize| all || script.near(player, *other, frame);
         let wanted: Vec<usize> = others.into_iter().filter(wanted).collect();
         self.post(0, (me, entry), Stream::Control, say::hello(player as u16));
@@ -236,14 +241,14 @@ impl Play<'_> {
             if !known {
                 self.post(2, (me, to), Stream::Control, say::identify(player as u16));
             }
-            // The entry peer knows who asks; the others learn it when the newcomer connects.
+            // The entry peer knows the newcomer; the others learn of it when it connects.
             self.post_objects(2, (me, to), Some(player));
             self.post_objects(if known { 1 } else { 3 }, (to, me), Some(other));
         }
     }
 
-    /// The others notice that a connection failed. The server tells who is left; the source does not
-    /// say so, but clients have no other way to know.
+    /// The others notice that a connection failed. The server sends the list of those left; the source does not state
+    /// this, but clients have no other way to know.
     fn leave(&mut self, player: usize) {
         self.joined.remove(&player);
         if self.topology == Topology::Server {
@@ -251,13 +256,13 @@ impl Play<'_> {
         }
     }
 
-    /// An object is where it is: its owner tells the server, the server the others; or its owner the
-    /// others.
+    /// Reports an object's place: its owner tells the server, which tells the others; or its owner tells the others
+    /// directly.
     fn report(&mut self, thing: usize) {
         let Some(owner) = self.script.things[thing].owner else { return };
         let Some(pose) = self.script.pose(thing, self.frame) else { return };
         let (me, listeners) = (self.node(owner), self.listeners(thing, owner, &pose));
-        let thinned = self.tricks.dead_reckoning;
+        let thinned = self.optimisations.dead_reckoning;
         match self.topology {
             Topology::Server => {
                 self.tell(0, (me, 0), thing, false);
@@ -273,11 +278,11 @@ impl Play<'_> {
         }
     }
 
-    /// The nodes that are told where an object is.
+    /// The nodes that are told an object's place.
     fn listeners(&self, thing: usize, owner: usize, pose: &AvatarPose) -> Vec<usize> {
         let zone = zone(pose);
         let hears = |player: &usize| {
-            !self.tricks.zoning
+            !self.optimisations.zoning
                 || self.script.things[thing].owner.is_none()
                 || self.active(*player, self.frame).contains(&zone)
                 || (self.topology == Topology::Peers && self.zone_owner(zone) == *player)
@@ -292,38 +297,38 @@ impl Play<'_> {
         poses.map(|pose| zone(&pose)).collect()
     }
 
-    /// The peer that keeps a zone's list: fixed from the start.
+    /// The peer that keeps a zone's list; fixed from the start.
     fn zone_owner(&self, [x, z]: Zone) -> usize {
         (x + 3 * z).rem_euclid(self.script.players.len() as i32) as usize
     }
 
-    /// Tells of an object on one hop, in full or by an increment; if thinned, only when the other
-    /// end's prediction is off.
-    fn tell(&mut self, simulation: u8, hop: (usize, usize), thing: usize, thinned: bool) {
+    /// Sends an object's place on one hop, in full or as an increment; with thinning, only if the other end's
+    /// prediction is off.
+    fn tell(&mut self, stage: u8, hop: (usize, usize), thing: usize, thinned: bool) {
         let (script, frame) = (self.script, self.frame);
         let Some(pose) = script.pose(thing, frame) else { return };
         let told = self.told.entry((hop.0, hop.1, thing)).or_default();
-        // Before the first position it knows the full state.
+        // Before the first position the receiver has the full state.
         let before = script.pose(thing, frame.saturating_sub(1)).unwrap_or(pose);
         let (last, at, speed) = told.last.unwrap_or((before, frame.saturating_sub(1), [0.0; 3]));
         let gone = (frame - at) as f32;
         let off =
             (0..3).map(|i| (last.pos[i] + speed[i] * gone - pose.pos[i]).powi(2)).sum::<f32>();
-        let wrong = off.sqrt() > THRESHOLD || turned(&last, &pose) > FACING.to_radians();
+        let wrong = off.sqrt() > THRESHOLD || angle_between(&last, &pose) > FACING.to_radians();
         if !(if thinned { wrong } else { script.moved(thing, frame) }) {
             return;
         }
         let speed = [0, 1, 2].map(|i| (pose.pos[i] - last.pos[i]) / gone.max(1.0));
         told.last = Some((pose, frame, speed));
-        self.place(simulation, hop, thing, &pose);
+        self.place(stage, hop, thing, &pose);
     }
 
-    /// Tells of a place by an increment if that is on and fits; full positions that increments refer
-    /// to go by the reliable channel.
-    fn place(&mut self, simulation: u8, hop: (usize, usize), thing: usize, pose: &AvatarPose) {
+    /// Sends a place as an increment if that is on and fits; full positions that increments refer to use the reliable
+    /// channel.
+    fn place(&mut self, stage: u8, hop: (usize, usize), thing: usize, pose: &AvatarPose) {
         let (sender, stamp) = (hop.0 as u16, self.stamp());
         let told = self.told.entry((hop.0, hop.1, thing)).or_default();
-        let by = self.tricks.increments.zip(told.full);
+        let by = self.optimisations.increments.zip(told.full);
         let fitting = by.and_then(|(bits, (full, number))| {
             Some((offsets(&full, pose, bits)?, (number, stamp), bits))
         });
@@ -333,15 +338,15 @@ impl Play<'_> {
             }
             None => {
                 told.full = Some((*pose, told.full.map_or(0, |(_, number)| number + 1)));
-                let reliable = self.tricks.increments.is_some();
+                let reliable = self.optimisations.increments.is_some();
                 let carrier = if reliable { Carrier::Tcp } else { Carrier::Udp };
                 (carrier, say::position(sender, thing, pose, stamp))
             }
         };
-        self.post_by(carrier, simulation, hop, (Stream::State, bytes));
+        self.post_by(carrier, stage, hop, (Stream::State, bytes));
     }
 
-    /// A unit under orders: an action when its course changes, positions while it collides.
+    /// Sends a unit with orders: an action when its course changes, positions while it collides.
     fn command(&mut self, unit: usize) {
         let newest = self.units.as_ref().and_then(|run| run.newest(unit));
         let Some((now, before)) = newest else { return };
@@ -359,7 +364,7 @@ impl Play<'_> {
         }
         let nodes: Vec<usize> = self.others(None).into_iter().map(|p| self.node(p)).collect();
         for to in nodes.into_iter().filter(|to| *to != authority) {
-            // The owner knows its own order; that a collision is over it hears from the authority.
+            // The owner knows its own order, but learns the end of a collision from the authority.
             if resolved || (ordered && to != me) {
                 self.post(1, (authority, to), Stream::Action, says(authority));
             }
@@ -369,7 +374,7 @@ impl Play<'_> {
         }
     }
 
-    /// An object that has crossed into another zone.
+    /// Handles an object that crossed into another zone.
     fn cross(&mut self, thing: usize) {
         let (script, frame) = (self.script, self.frame);
         let Some(player) = script.things[thing].owner else { return };
@@ -412,12 +417,12 @@ impl Play<'_> {
         }
     }
 
-    /// Sends what the frame has gathered.
+    /// Sends the messages queued in this frame.
     fn flush(&mut self) {
         let now = FRAME * self.frame as u32;
-        for ((simulation, from, to, carrier), messages) in std::mem::take(&mut self.queue) {
-            let at = now + LATENCY * u32::from(simulation);
-            if self.tricks.aggregation {
+        for ((stage, from, to, carrier), messages) in std::mem::take(&mut self.queue) {
+            let at = now + LATENCY * u32::from(stage);
+            if self.optimisations.aggregation {
                 let mut weights = [0.0; 5];
                 let mut all = Vec::new();
                 for (stream, bytes) in &messages {
@@ -443,7 +448,7 @@ impl Play<'_> {
         bytes: &[u8],
         weights: [f64; 5],
     ) {
-        let pressed = self.tricks.squeeze.and_then(|squeeze| squeeze.press(bytes));
+        let pressed = self.optimisations.squeeze.and_then(|squeeze| squeeze.press(bytes));
         let length = pressed.map_or(bytes.len(), |pressed| pressed.len());
         let segments = length.div_ceil(SEGMENT);
         for segment in 0..segments {
@@ -457,7 +462,7 @@ impl Play<'_> {
         }
     }
 
-    /// Carries one packet, TCP's until it arrives; returns when it did, or would have.
+    /// Sends one packet, by TCP until it arrives; returns when it did, or would have.
     fn carry(
         &mut self,
         mut at: Micros,
@@ -480,13 +485,13 @@ impl Play<'_> {
     }
 }
 
-/// How far two facings are apart, in radians.
-fn turned(a: &AvatarPose, b: &AvatarPose) -> f32 {
+/// The angle between two facings, in radians.
+fn angle_between(a: &AvatarPose, b: &AvatarPose) -> f32 {
     let apart = (a.yaw - b.yaw).rem_euclid(std::f32::consts::TAU);
     apart.min(std::f32::consts::TAU - apart)
 }
 
-/// The offsets to a full position, if each fits; facings always do, in as many parts of a turn.
+/// Offsets from a full position, if each fits; facings always do, with a turn divided into as many parts.
 fn offsets(full: &AvatarPose, pose: &AvatarPose, bits: u32) -> Option<[i8; 6]> {
     let most = (1 << (bits - 1)) - 1;
     let mut out = [0; 6];

@@ -1,9 +1,9 @@
-//! GVO's protocol, to compare with, and `foveate lab motion`: GVO's measured scenarios in virtual time, by its protocol and by ours, with
-//! both kinds of movement: steered directly, and sent to a target.
+//! GVO's protocol, for comparison, and `foveate lab motion`: GVO's measured scenarios in virtual time, by its protocol
+//! and by ours, with both kinds of movement: steered directly, and sent to a target.
 //!
-//! A script says who is there and where everything is (`script`, `field`, `walk`). It is played by
-//! the source's messages (`gvo`, `messages`, `squeeze`: comparisons, nothing else uses them) and by
-//! the engine that ships (`ours`). A meter counts as the source's did (`meter`).
+//! A script says which players are present and where every object is (`script`, `field`, `walk`). It is played by the
+//! source's messages (`gvo`, `messages`, `squeeze`, used for comparisons only) and by the engine that ships (`ours`). A
+//! meter counts as the source's did (`meter`).
 
 mod describe;
 mod field;
@@ -24,13 +24,13 @@ use foveate_lab::experiments::{
 };
 use foveate_lab::output::{ExperimentResult, Progress};
 use foveate_wire::{Bytes, Micros};
-use gvo::Tricks;
+use gvo::Optimisations;
 use meter::TrafficMeter;
 use ours::{Exact, Ours, RunResult};
 use script::{Scenario, Script};
 use squeeze::Squeeze;
 
-/// What one observer may be sent in 100 ms while it learns what there is.
+/// Bytes that one observer may be sent in 100 ms while it learns of existing objects.
 const JOIN_BUDGET: Bytes = Bytes(600);
 
 /// How nodes are connected.
@@ -38,7 +38,7 @@ const JOIN_BUDGET: Bytes = Bytes(600);
 enum Topology {
     /// Node 0 is the server; player p is node p + 1.
     Server,
-    /// Player p is node p.
+    /// Player p is node p; there is no server.
     Peers,
 }
 
@@ -73,10 +73,10 @@ impl Topology {
     }
 }
 
-/// By which protocol, with what on.
+/// The protocol, with its optimisations.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Way {
-    Source(Tricks),
+enum Protocol {
+    Source(Optimisations),
     Ours(Ours),
 }
 
@@ -89,12 +89,12 @@ impl From<ours::PlayError> for ExperimentError {
     }
 }
 
-/// One run: a scenario, a topology, a way with its name.
+/// A run to play: a scenario, a topology, and a named variant.
 struct Case {
     scenario: Scenario,
     topology: Topology,
     variant: &'static str,
-    way: Way,
+    protocol: Protocol,
 }
 
 /// A run's result.
@@ -104,44 +104,47 @@ struct Played {
     variant: &'static str,
     seconds: f64,
     meter: TrafficMeter,
-    /// First states as they arrived: when, node, thing.
+    /// First states in the order of arrival: time, node, thing.
     learned: Vec<(Micros, usize, usize)>,
-    /// What only our engine can tell.
+    /// Results that only our engine has.
     ran: Option<RunResult>,
 }
 
-/// The name of the source's protocol with nothing on: a position in every frame.
+/// The name of the source's protocol without optimisations: a position in every frame.
 const PLAIN: &str = "source";
 /// The name of ours with everything on.
 const FOVEATE: &str = "foveate";
-/// A newcomer among peers is told of those near its spawn point.
+/// A newcomer among peers is told of the peers near its spawn point.
 const NEAR_SOURCE: &str = "source, near spawn";
 const NEAR_OURS: &str = "foveate, near spawn";
-/// Increments on a network that loses packets: what travels reliably has to be repeated.
+/// Increments on a lossy network, where what is sent reliably must be repeated.
 const LOSSY: &str = "source + 4-bit increments, 5 % loss";
 
-/// The source's protocol with one thing on, or two.
-fn tricks() -> Vec<(&'static str, Tricks)> {
-    let none = Tricks::default();
+/// The source's protocol with one or two optimisations on.
+fn optimisations() -> Vec<(&'static str, Optimisations)> {
+    let none = Optimisations::default();
     let (rle, huffman) = (Some(Squeeze::RunLengths), Some(Squeeze::Huffman));
     vec![
         (PLAIN, none),
-        ("source + dead reckoning", Tricks { dead_reckoning: true, ..none }),
-        ("source + 8-bit increments", Tricks { increments: Some(8), ..none }),
-        ("source + 4-bit increments", Tricks { increments: Some(4), ..none }),
-        ("source + aggregation", Tricks { aggregation: true, ..none }),
-        ("source + RLE", Tricks { squeeze: rle, ..none }),
-        ("source + Huffman", Tricks { squeeze: huffman, ..none }),
-        ("source + aggregation + RLE", Tricks { squeeze: rle, aggregation: true, ..none }),
-        ("source + aggregation + Huffman", Tricks { squeeze: huffman, aggregation: true, ..none }),
-        ("source + zoning", Tricks { zoning: true, ..none }),
-        ("source + actions", Tricks { actions: true, ..none }),
-        (NEAR_SOURCE, Tricks { near_spawn: true, ..none }),
-        (LOSSY, Tricks { increments: Some(4), loss: 5, ..none }),
+        ("source + dead reckoning", Optimisations { dead_reckoning: true, ..none }),
+        ("source + 8-bit increments", Optimisations { increments: Some(8), ..none }),
+        ("source + 4-bit increments", Optimisations { increments: Some(4), ..none }),
+        ("source + aggregation", Optimisations { aggregation: true, ..none }),
+        ("source + RLE", Optimisations { squeeze: rle, ..none }),
+        ("source + Huffman", Optimisations { squeeze: huffman, ..none }),
+        ("source + aggregation + RLE", Optimisations { squeeze: rle, aggregation: true, ..none }),
+        (
+            "source + aggregation + Huffman",
+            Optimisations { squeeze: huffman, aggregation: true, ..none },
+        ),
+        ("source + zoning", Optimisations { zoning: true, ..none }),
+        ("source + actions", Optimisations { actions: true, ..none }),
+        (NEAR_SOURCE, Optimisations { near_spawn: true, ..none }),
+        (LOSSY, Optimisations { increments: Some(4), loss: 5, ..none }),
     ]
 }
 
-/// Ours, with one thing off or different.
+/// Our protocol, with one thing off or different.
 fn variants() -> Vec<(&'static str, Ours)> {
     let all = Ours::default();
     vec![
@@ -156,7 +159,7 @@ fn variants() -> Vec<(&'static str, Ours)> {
     ]
 }
 
-/// Which variants a scenario is played in.
+/// Whether a variant is played in a scenario.
 fn wanted(scenario: Scenario, topology: Topology, variant: &str) -> bool {
     if scenario == Scenario::Join16 {
         return topology == Topology::Peers
@@ -198,15 +201,17 @@ fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for scenario in Scenario::ALL {
         for topology in Topology::ALL {
-            // Without a server nobody holds a world that is nobody's.
+            // Without a server no node has the world's objects, which no player owns.
             if scenario == Scenario::JoinWorld && topology == Topology::Peers {
                 continue;
             }
-            let source = tricks().into_iter().map(|(name, tricks)| (name, Way::Source(tricks)));
-            let ours = variants().into_iter().map(|(name, ours)| (name, Way::Ours(ours)));
-            for (variant, way) in source.chain(ours) {
+            let source = optimisations()
+                .into_iter()
+                .map(|(name, optimisations)| (name, Protocol::Source(optimisations)));
+            let ours = variants().into_iter().map(|(name, ours)| (name, Protocol::Ours(ours)));
+            for (variant, protocol) in source.chain(ours) {
                 if wanted(scenario, topology, variant) {
-                    cases.push(Case { scenario, topology, variant, way });
+                    cases.push(Case { scenario, topology, variant, protocol });
                 }
             }
         }
@@ -215,15 +220,15 @@ fn cases() -> Vec<Case> {
 }
 
 fn play(case: &Case, options: RunOptions) -> Result<Played, ExperimentError> {
-    let Case { scenario, topology, variant, way } = *case;
+    let Case { scenario, topology, variant, protocol } = *case;
     let script = Script::new(scenario, options.seed, options.quick);
     let seconds = (script::FRAME * script.frames as u32).as_secs();
-    let (meter, learned, ran) = match way {
-        Way::Source(tricks) => {
-            let run = gvo::play(&script, topology, tricks, options.seed);
+    let (meter, learned, ran) = match protocol {
+        Protocol::Source(optimisations) => {
+            let run = gvo::play(&script, topology, optimisations, options.seed);
             (run.meter, run.learned, None)
         }
-        Way::Ours(ours) => {
+        Protocol::Ours(ours) => {
             let ran = ours::play(&script, topology, ours, options.seed)?;
             let when = |frame: usize| script::FRAME * frame as u32;
             let learned = ran.appeared.iter().map(|(frame, to, id)| (when(*frame), *to, *id));
@@ -236,7 +241,6 @@ fn play(case: &Case, options: RunOptions) -> Result<Played, ExperimentError> {
 /// The experiments of this crate.
 pub const ALL: &[&dyn Experiment] = &[&MotionExperiment];
 
-/// `foveate lab motion`.
 pub struct MotionExperiment;
 
 impl Experiment for MotionExperiment {
@@ -253,7 +257,7 @@ impl Experiment for MotionExperiment {
     }
 }
 
-/// Runs everything.
+/// Plays all runs.
 fn lab(options: RunOptions) -> Result<Done, ExperimentError> {
     let cases = cases();
     let progress = Progress::new("motion", cases.len() as u64);

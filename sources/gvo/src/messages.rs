@@ -1,22 +1,21 @@
-//! The source's messages, byte by byte: its layouts, brought to the sizes that it measured.
+//! The source's messages, byte by byte: its layouts, with the sizes that it measured.
 //!
-//! What the layouts leave open is filled with what such messages hold: player names, addresses, names
-//! of animations, absolute timestamps, and string ids of the form "type_xxx". A string id of 32
-//! characters, as long as a GUID's digits, brings positions, actions and full states to the
-//! measured sizes alike. No byte is padding.
+//! The layouts leave some contents open. They are filled with what such messages have: player names, addresses, names
+//! of animations, absolute timestamps, and string ids of the form "type_xxx". A string id of 32 characters, as long as
+//! a GUID's digits, gives positions, actions and full states their measured sizes. No byte is padding.
 
 use foveate_lab::movement::AvatarPose;
 
-/// Bytes of a position on the wire, as the source measured it.
+/// Bytes of a position message, as the source measured it.
 pub const POSITION: usize = 95;
-/// Milliseconds from 1970 to the run: timestamps are absolute in the source.
+/// Milliseconds from 1970 to the run, since the source's timestamps are absolute.
 const EPOCH: u64 = 1_270_000_000_000;
 
-/// A message under construction. Integers are big-endian; the source does not say.
+/// A message being written. Integers are big-endian; the source does not state the order.
 pub struct GvoMessage(Vec<u8>);
 
 impl GvoMessage {
-    /// The header: length (put in at the end), type, stream, sender, one bit that takes a byte.
+    /// Starts with the header: length (set at the end), type, stream, sender, one bit that takes a byte.
     pub fn new(kind: u8, stream: u8, sender: u16, stamp: Option<u64>) -> GvoMessage {
         let mut bytes = vec![0, 0, 0, 0, kind, stream];
         bytes.extend(sender.to_be_bytes());
@@ -61,23 +60,23 @@ fn turned(pose: &AvatarPose) -> [f32; 3] {
     [0.0, pose.yaw, pose.pitch]
 }
 
-/// Animations on the wire: of a position and of an object in a full state.
+/// Names of animations, in a position and in a full state.
 const WALKS: &str = "walk_forward";
 const RUNS: &str = "run_forward";
-/// And in the packets of the table of compression, which are 11 B shorter and 2 B an object longer.
+/// The same in the packets of the compression table, which are 11 B shorter and 2 B per object longer.
 const WALKS_IN_TABLE: &str = "w";
 const RUNS_IN_TABLE: &str = "walk_backward";
 
-/// An object's string id: its type and 24 digits that no other object has.
+/// An object's string id: its type and 24 digits that are unique to it.
 fn string_id(thing: usize) -> String {
     let kind = ["soldier", "grenade", "vehicle", "machine"][thing % 4];
-    // Any mixing function serves: neighbours must not look alike.
+    // Any mixing function will do, as long as ids of neighbours differ.
     let high = (thing as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let low = (high ^ high >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
     format!("{kind}_{high:016x}{low:08x}")
 }
 
-/// Where an object is, with its timestamp in milliseconds.
+/// An object's place, with its timestamp in milliseconds.
 pub fn position(sender: u16, thing: usize, pose: &AvatarPose, stamp: u64) -> Vec<u8> {
     placed(sender, thing, pose, stamp, WALKS)
 }
@@ -87,8 +86,8 @@ fn placed(sender: u16, thing: usize, pose: &AvatarPose, stamp: u64, animation: &
     message.floats(pose.pos).floats(turned(pose)).text(&string_id(thing)).text(animation).done()
 }
 
-/// Offsets of 8 or 4 bits to the last full position, which is named by its number. With 8 bits the
-/// message has the 30 B of the source's example.
+/// Offsets of 8 or 4 bits from the last full position, which is referred to by its number. With 8 bits the message has
+/// 30 B as in the source's example.
 pub fn increment(
     sender: u16,
     thing: usize,
@@ -106,7 +105,7 @@ pub fn increment(
     message.bytes(&[1]).done()
 }
 
-/// A unit is here and goes there.
+/// A unit's place and target.
 pub fn action(sender: u16, thing: usize, from: [f32; 3], to: [f32; 3], stamp: u64) -> Vec<u8> {
     let message = GvoMessage::new(4, 2, sender, Some(stamp)).u16(thing as u16);
     message.floats(from).floats(to).text(&string_id(thing)).done()
@@ -132,18 +131,18 @@ fn greeting(message: GvoMessage, player: u16) -> GvoMessage {
     message.u16(player).text(name).text(&address).u16(4_000).u16(4_001)
 }
 
-/// Who I am.
+/// A player introduces itself.
 pub fn hello(player: u16) -> Vec<u8> {
     greeting(GvoMessage::new(0, 0, player, None), player).done()
 }
 
-/// Who is there. With a timestamp: two players then take the 85 B that the source measured.
+/// The list of players. With a timestamp, two players take the 85 B that the source measured.
 pub fn player_list(sender: u16, players: &[u16], stamp: u64) -> Vec<u8> {
     let message = GvoMessage::new(1, 0, sender, Some(stamp)).u32(players.len() as u32);
     players.iter().fold(message, |message, player| greeting(message, *player)).done()
 }
 
-/// What a peer says on a new connection.
+/// A peer introduces itself on a new connection.
 pub fn identify(player: u16) -> Vec<u8> {
     GvoMessage::new(5, 0, player, None).u16(player).u16(4_001).done()
 }
@@ -181,7 +180,7 @@ pub fn selection(sender: u16, thing: usize) -> Vec<u8> {
     GvoMessage::new(10, 4, sender, None).u16(thing as u16).done()
 }
 
-/// One of each message of the source's table of compression, with the size that it has there.
+/// One of each message in the source's compression table, with its size there.
 pub fn samples(round: u64) -> Vec<(&'static str, Vec<u8>)> {
     let pose = |n: u64| {
         let [x, y] = [12.53 + 1.37 * n as f32, 40.21 + 0.71 * n as f32];
@@ -228,7 +227,7 @@ mod tests {
         assert_eq!(ids.len(), 1_000);
         assert!(ids.iter().all(|id| id.len() == 32));
         for (_, message) in samples(0) {
-            // Padding would be a long run of zeros; three floats that are zero are the longest run.
+            // Padding would be a long run of zeros; the longest run is three floats that are zero.
             let longest = message.chunk_by(|a, b| a == b).map(<[u8]>::len).max();
             assert!(longest <= Some(14), "{message:?}");
         }

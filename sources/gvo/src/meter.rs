@@ -1,4 +1,4 @@
-//! What each node sends and receives, in ticks of 100 ms, by stream; as the source's own meter does.
+//! Counts what each node sends and receives, by stream in ticks of 100 ms, as the source's meter does.
 
 use foveate_wire::Micros;
 
@@ -8,7 +8,7 @@ pub const TICK: Micros = Micros(100_000);
 /// What a message is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stream {
-    /// Who is there; ours: also acknowledgements and notices.
+    /// Lists of players; with ours also acknowledgements and notices.
     Control,
     /// Positions.
     State,
@@ -16,7 +16,7 @@ pub enum Stream {
     Action,
     /// First states of objects.
     FullState,
-    /// What happens once.
+    /// Events.
     Event,
 }
 
@@ -28,7 +28,7 @@ impl Stream {
         ["control", "state", "action", "full_state", "event"][self as usize]
     }
 
-    /// Bytes of one stream only.
+    /// A split with the bytes of one stream only.
     pub fn only(self, bytes: u64) -> Split {
         let mut split = Split::default();
         split[self as usize] = bytes;
@@ -39,8 +39,8 @@ impl Stream {
 /// Bytes by stream.
 pub type Split = [u64; 5];
 
-/// What carries a packet, and the bytes that it puts around it, Ethernet's included: the source's
-/// figures. TCP's own acknowledgements are packets without payload.
+/// What carries a packet, with the bytes of its headers, including Ethernet's: the source's figures. TCP's
+/// acknowledgements are packets without payload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Carrier {
     Tcp,
@@ -56,7 +56,7 @@ impl Carrier {
     }
 }
 
-/// One direction of one node.
+/// Traffic of one node in one direction.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Side {
     /// Payload bytes by tick and stream.
@@ -106,14 +106,14 @@ impl Side {
     }
 }
 
-/// One node's traffic.
+/// Traffic of one node.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Flow {
     pub up: Side,
     pub down: Side,
 }
 
-/// Everybody's traffic.
+/// Traffic of all nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrafficMeter {
     pub nodes: Vec<Flow>,
@@ -132,7 +132,7 @@ impl TrafficMeter {
         self.nodes[node].down.note(at, carrier, split);
     }
 
-    /// Payload bytes that all nodes sent, of some streams.
+    /// Payload bytes of some streams that all nodes sent.
     pub fn sent_of(&self, streams: &[Stream]) -> u64 {
         let of =
             |flow: &Flow| streams.iter().map(|s| flow.up.by_stream()[*s as usize]).sum::<u64>();
@@ -140,7 +140,7 @@ impl TrafficMeter {
     }
 }
 
-/// Shares a packet's bytes out by weight; the last stream that has any takes what rounding leaves.
+/// Divides a packet's bytes by weight; the last stream with any takes the rounding error.
 pub fn share(bytes: u64, weights: [f64; 5]) -> Split {
     let sum: f64 = weights.iter().sum();
     let Some(last) = weights.iter().rposition(|weight| *weight > 0.0) else {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_stand_in_the_tick_in_which_they_passed() {
+    fn bytes_are_counted_in_their_tick() {
         let mut meter = TrafficMeter::new(1);
         meter.sent(0, Micros(99_999), Carrier::Udp, Stream::State.only(10));
         meter.sent(0, Micros(100_000), Carrier::Tcp, Stream::Event.only(5));

@@ -1,13 +1,13 @@
-//! The same scripts by our engine: publishers and replicas on the lab's network, one of each stream.
+//! The same scripts by our engine: publishers and replicas on the lab's network, one of each for every stream.
 //!
-//! The pipeline without sessions: in the source clients own their objects, while our server runs the rules, so
-//! that its clients send inputs and no states.
+//! This uses the pipeline without sessions: in the source clients own their objects, while our server runs the rules,
+//! so that its clients send inputs and no states.
 //!
-//! Clients own their objects, as in the source: a client publishes to the server, and
-//! the server relays what it knows, with half of the error bound for either hop. Peers
-//! tell each other directly; one that joins asks an entry peer who else is there. Who is there is state, too: a player is an object without a place. So is an order:
-//! it is delivered, acknowledged and repeated after loss like any state, and needs no channel of its own;
-//! each stream has one here only so that its bytes can be told apart.
+//! Here clients own their objects, as in the source: a client publishes to the server, and the server relays what it
+//! knows, with half of the error bound for each hop. Peers send to each other directly; one that joins asks an entry
+//! peer for the list of players. That list is state, too: a player is an object without a place. So is an order: it is
+//! delivered, acknowledged and repeated after loss like any state, and needs no channel of its own. Streams have
+//! separate channels here only so that their bytes can be distinguished.
 
 mod orders;
 mod roster;
@@ -35,47 +35,46 @@ use orders::Order;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Rounds that begin in one tick of the meter, at most.
+/// Most rounds that begin in one tick of the meter.
 const ROUNDS_PER_TICK: u64 = TICK.0.div_ceil(FRAME.0);
-/// Bytes of a tick's budget that are left to what a round may overdraw: a record, a header.
+/// Bytes of a tick's budget that are reserved for what a round may overdraw: a record, a header.
 const RESERVE: u32 = 60;
-/// Frames after a collision in which positions may still come: replicas that were predicted on are
-/// put where they stand.
+/// Frames after a collision in which positions may still be sent, to correct replicas that were predicted on.
 const SETTLE: usize = 12;
-/// Distance at which the weight of an object has halved: what is near is told first.
+/// Distance at which an object's weight has halved, so that near objects are sent first.
 const NEAR: f32 = 10.0;
 
-/// Who is there.
+/// A player's entry in the list.
 #[derive(Clone, PartialEq, Debug, Replicate)]
 struct Player {
     #[replicate(max_len = 16)]
     name: String,
 }
 
-/// How exact replicas must be.
+/// The accuracy required of replicas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Exact {
-    /// Off by the source's threshold at most.
+    /// Off by at most the source's threshold.
     #[default]
     Bounded,
-    /// The same, for those whose zone it concerns.
+    /// The same, for observers in the same zone.
     Zoned,
     /// VFC's normal view: by distance and field of view.
     Graded,
 }
 
-/// What is on.
+/// The settings of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ours {
     pub predicts: bool,
     pub exact: Exact,
-    /// Every object in a packet of its own.
+    /// Send every object in a packet of its own.
     pub apart: bool,
-    /// Orders instead of positions, where the script has any.
+    /// Send orders instead of positions, if the script has any.
     pub actions: bool,
     /// Bytes per observer and tick of the meter.
     pub budget: Option<Bytes>,
-    /// A newcomer among peers is told of the peers near its spawn point, and of no others.
+    /// Tell a newcomer among peers only of the peers near its spawn point.
     pub near_spawn: bool,
 }
 
@@ -92,18 +91,18 @@ impl Default for Ours {
     }
 }
 
-/// What came of it.
+/// The results of a run.
 pub struct RunResult {
     pub meter: TrafficMeter,
-    /// All observers' counts of the streams with places.
+    /// Counters of all observers in the streams with places.
     pub counters: Counters,
-    /// First states as they arrived: frame, node, thing.
+    /// First states in the order of arrival: frame, node, thing.
     pub appeared: Vec<(usize, usize, usize)>,
-    /// How far off the things of others were at the second player, in units.
+    /// Errors of other players' things at the second player, in units.
     pub error: ReplicaErrors,
-    /// For each order that the authority acted on, the frames since the player gave it.
+    /// For each order that the authority carried out, the frames since the player gave it.
     pub order_delays: Vec<usize>,
-    /// Positions of units that had not collided for half a second, after the first of each.
+    /// Positions of units that had not collided for half a second, except the first one of each unit.
     pub idle_positions: u64,
 }
 
@@ -128,7 +127,8 @@ impl ReplicaErrors {
     }
 }
 
-/// Off by so much at most; what is nearer weighs more. The inner policy says who is concerned.
+/// A policy with a maximum error, where nearer objects weigh more. The inner policy decides which observers need the
+/// object.
 struct Within {
     inner: Option<Zoned>,
     error: Metres,
@@ -160,39 +160,39 @@ fn policy(exact: Exact, error: Metres) -> Result<Arc<dyn Policy>, ViewError> {
     })
 }
 
-/// What a channel carries.
+/// The contents of a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum About {
     Players,
-    /// Things; one only, where they travel apart.
+    /// Things; only one of them, if they are sent separately.
     Things(Option<usize>),
     Orders,
-    /// A peer to its entry peer: itself.
+    /// A peer's entry, for its entry peer.
     Arrival,
-    /// An entry peer to a newcomer: the peers that it may connect to.
+    /// The peers that a newcomer may connect to, from an entry peer.
     Roster,
 }
 
 impl About {
-    /// Whether it only serves to find the peers.
+    /// Whether it only serves to find peers.
     fn finds_peers(self) -> bool {
         matches!(self, About::Arrival | About::Roster)
     }
 }
 
-/// One node's tie to another: it tells, the other is told.
+/// A one-way connection of two nodes: one publishes, the other observes.
 struct Tie {
     from: usize,
     to: usize,
     observer: ObserverId,
     replicas: ReplicaSet,
     link: Link,
-    /// By stream, what is under way to the one that is told.
+    /// For each packet in flight, its bytes by stream.
     splits: VecDeque<Split>,
     before: Counters,
 }
 
-/// One stream: a publisher at every node, and the ties between them.
+/// One stream: a publisher at every node, and the ties between nodes.
 struct Channel {
     about: About,
     schema: Arc<Schema>,
@@ -203,14 +203,14 @@ struct Channel {
 /// (channel, from, to)
 type Route = (usize, usize, usize);
 
-/// A node's end of its links: what arrives is handed to [`Play`], which knows all nodes.
+/// A node's end of its links. What arrives is given to [`Play`], which knows all nodes.
 #[derive(Default)]
 struct Postbox(VecDeque<(Link, Vec<u8>)>);
 
 impl Node for Postbox {
-    /// To be sent.
+    /// A packet to send.
     type Command = (Link, Vec<u8>);
-    /// Has arrived.
+    /// A packet that arrived.
     type Event = (Link, Vec<u8>);
 
     fn handle(&mut self, _: Micros, input: NodeInput<'_, (Link, Vec<u8>)>, out: &mut impl Outbox) {
@@ -269,11 +269,11 @@ struct Play<'a> {
     topology: Topology,
     ours: Ours,
     channels: Vec<Channel>,
-    /// Away while it hands something over.
+    /// `None` while the network is running.
     network: Option<Network<Postbox>>,
-    /// Units under orders as their authority moves them, if orders travel.
+    /// Units with orders as their authority moves them, if orders are sent.
     units: Option<Rollout>,
-    /// When the order was given that each unit follows, as far as the authority has heard.
+    /// For each unit, when the order that it follows was given, as far as the authority knows.
     acted: Vec<u32>,
     frame: usize,
     ran: RunResult,
@@ -351,7 +351,7 @@ impl Channel {
         self.ties.iter().find(|tie| (tie.from, tie.to) == (from, to))
     }
 
-    /// Writes an object's value at a node, making the object if need be.
+    /// Writes an object's value at a node, creating the object if necessary.
     fn write<T: Replicate>(&mut self, node: usize, id: ObjectId, value: &T) {
         let store = &mut self.publishers[node].store;
         let written = match store.find(id) {
@@ -361,7 +361,7 @@ impl Channel {
         debug_assert!(written.is_ok());
     }
 
-    /// What a node's store holds of a player's objects goes.
+    /// Removes a player's objects from a node's store.
     fn forget(&mut self, node: usize, player: usize) {
         let store = &mut self.publishers[node].store;
         let theirs = |id: &ObjectId| id.origin() == origin(Some(player));
@@ -373,7 +373,7 @@ impl Channel {
     }
 }
 
-/// The world's objects come from nobody; players are counted from one.
+/// The origin of an owner's ids. The world's objects have origin 0; players start at one.
 fn origin(owner: Option<usize>) -> u32 {
     owner.map_or(0, |owner| owner as u32 + 1)
 }
@@ -386,7 +386,7 @@ fn eye(at: [f32; 3]) -> Pivot {
     Pivot::looking(at, Radians::default(), Radians::default())
 }
 
-/// Where somebody looks from of whom nothing is known yet.
+/// Where an observer looks from when nothing is known of it yet.
 const MIDDLE: [f32; 3] = [SIDE / 2.0, SIDE / 2.0, 0.0];
 
 impl Play<'_> {
@@ -425,10 +425,10 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// The nodes that a player's node is tied to.
+    /// The nodes that a player's node connects to.
     fn neighbours(&self, player: usize) -> Vec<usize> {
         let joined = |other: &usize| {
-            // Of those who come in the same frame the first are there already.
+            // Of players that join in the same frame, the first ones are present already.
             let stay = &self.script.players[*other];
             stay.contains(&self.frame) && (stay.start, *other) < (self.frame, player)
         };
@@ -438,8 +438,7 @@ impl Play<'_> {
         }
     }
 
-    /// With a server, all are tied to it. A peer knows only an entry peer, which is asked who else is
-    /// there.
+    /// With a server, all nodes connect to it. A peer only knows an entry peer, which it asks for the list of players.
     fn join(&mut self, player: usize) -> Result<(), PlayError> {
         let me = self.topology.node(player);
         let Some(first) = self.neighbours(player).first().copied() else { return Ok(()) };
@@ -449,11 +448,11 @@ impl Play<'_> {
                 return Ok(());
             }
         }
-        self.meet(me, first)
+        self.connect_both(me, first)
     }
 
-    /// Ties two nodes in both directions.
-    fn meet(&mut self, me: usize, other: usize) -> Result<(), PlayError> {
+    /// Connects two nodes in both directions.
+    fn connect_both(&mut self, me: usize, other: usize) -> Result<(), PlayError> {
         for channel in 0..self.channels.len() {
             if !self.channels[channel].about.finds_peers() {
                 self.connect((channel, me, other))?;
@@ -463,11 +462,11 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// How exact a node's replicas must be.
+    /// The policy for a node's replicas.
     fn policy(&self, to: usize, exact: Exact) -> Result<Arc<dyn Policy>, PlayError> {
         let relayed = self.topology == Topology::Server;
         let error = Metres(if relayed { THRESHOLD / 2.0 } else { THRESHOLD });
-        // The server wants to know everything: it is the others whose view is narrow.
+        // The server must know everything: only the others have a narrow view.
         let exact = if relayed && to == 0 { Exact::Bounded } else { exact };
         Ok(policy(exact, error)?)
     }
@@ -478,7 +477,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Makes a tie whose observer looks from `at`.
+    /// Adds a tie whose observer looks from `at`.
     fn connect_as(&mut self, route: Route, policy: Arc<dyn Policy>, at: [f32; 3]) {
         let (channel, from, to) = route;
         debug_assert!(self.channels[channel].tie(from, to).is_none(), "tied already: {route:?}");
@@ -504,7 +503,7 @@ impl Play<'_> {
         });
     }
 
-    /// Connections fail; what the others relayed of the player goes.
+    /// Handles failed connections; what others relayed about the player is removed.
     fn leave(&mut self, player: usize) {
         let me = self.topology.node(player);
         for channel in &mut self.channels {
@@ -534,7 +533,7 @@ impl Play<'_> {
         }
     }
 
-    /// What a relaying node heard of others; newest states.
+    /// The newest states that a relaying node received of others.
     fn relayed<T: Replicate>(&self, channel: usize, node: usize) -> Vec<(ObjectId, T)> {
         let relays = self.topology == Topology::Server && node == 0;
         let ties = self.channels[channel].ties.iter().filter(|tie| relays && tie.to == node);
@@ -543,12 +542,12 @@ impl Play<'_> {
             .collect()
     }
 
-    /// Whether a thing is a unit under orders.
+    /// Whether a thing is a unit with orders.
     fn ordered(&self, thing: usize) -> bool {
         self.units.as_ref().is_some_and(|run| thing < run.units().len())
     }
 
-    /// Where a thing is: a unit under orders where its authority has moved it, others by the script.
+    /// Where a thing is: for a unit with orders, where its authority has moved it; otherwise by the script.
     fn pose(&self, thing: usize) -> Option<AvatarPose> {
         match self.units.as_ref().filter(|_| self.ordered(thing)) {
             Some(run) => run.newest(thing).map(|(now, _)| now.pose),
@@ -556,7 +555,7 @@ impl Play<'_> {
         }
     }
 
-    /// The node that says where a thing is: its owner's; of units under orders, the authority's.
+    /// The node that publishes a thing's place: its owner's; for units with orders, the authority's.
     fn author(&self, thing: usize) -> usize {
         match self.script.things[thing].owner {
             Some(owner) if !self.ordered(thing) => self.topology.node(owner),
@@ -575,7 +574,7 @@ impl Play<'_> {
             let known = self.channels[channel].publishers[node].store.find(id).is_some();
             let run = self.units.as_ref().filter(|_| self.ordered(thing));
             let colliding = run.and_then(|run| Some(run.newest(thing)?.0.course.colliding));
-            // A unit under orders is where its order says, unless it collides.
+            // A unit with orders is where its order implies, unless it collides.
             if !known || colliding != Some(false) {
                 self.channels[channel].write(node, id, &LabAvatar::from(pose));
             }
@@ -592,10 +591,10 @@ impl Play<'_> {
         }
     }
 
-    /// Moves the eyes of a node's observers to where their players' things are, as far as known.
+    /// Moves the pivots of a node's observers to where their players' things are, as far as known.
     fn look(&mut self, channel: usize, node: usize) -> Result<(), PlayError> {
         if self.channels[channel].about.finds_peers() {
-            // A newcomer looks from its spawn point, whatever becomes of it.
+            // A newcomer keeps looking from its spawn point.
             return Ok(());
         }
         let tick = Tick(self.frame as u32);
@@ -612,7 +611,7 @@ impl Play<'_> {
                         .tie(tie.to, node)
                         .and_then(|back| back.replicas.get(id)?.predicted(tick)),
                 };
-                // Its units under orders are told of, too: it is the authority that knows.
+                // Its own units are also sent to it if they have orders, since only the authority knows them.
                 let own = here.publishers[node].store.find(id);
                 let object = own.filter(|_| !self.ordered(thing));
                 eyes.extend(at.map(|at| Pivot { object, ..eye(at) }));
@@ -624,8 +623,8 @@ impl Play<'_> {
             all.push((tie.observer, tie.to, eyes, known));
         }
         for (observer, to, eyes, known) in all {
-            // Peers that know nothing of each other would never meet by zones: until one has heard
-            // where the other is, and after it has forgotten, it tells everything.
+            // Peers that know nothing of each other would never meet by zones: until one knows where the other is, and
+            // after it has forgotten, it sends everything.
             let met = known || self.topology == Topology::Server;
             let policy = self.policy(to, if met { self.ours.exact } else { Exact::Bounded })?;
             let publisher = &mut self.channels[channel].publishers[node];
@@ -637,7 +636,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// One round of a publisher; what it sends goes on its way.
+    /// Runs one round of a publisher and sends its packets.
     fn tell(&mut self, at: usize, node: usize, now: Micros) {
         let Channel { about, publishers, ties, .. } = &mut self.channels[at];
         let (publisher, mut packets) = (&mut publishers[node], Vec::new());
@@ -664,11 +663,11 @@ impl Play<'_> {
         });
     }
 
-    /// A packet arrives; the acknowledgement.
+    /// Handles a packet, and returns the acknowledgement.
     fn hear(&mut self, channel: usize, tie: usize, now: Micros, bytes: &[u8]) -> Option<Vec<u8>> {
         let Channel { about, ties, .. } = &mut self.channels[channel];
         let (tie, things) = (&mut ties[tie], matches!(about, About::Things(_)));
-        // Nothing is lost or overtaken here.
+        // Nothing is lost or reordered here.
         let split = tie.splits.pop_front()?;
         self.ran.meter.received(tie.to, now, Carrier::Udp, split);
         let (mut updated, mut appeared) = (Vec::new(), Vec::new());
@@ -692,7 +691,7 @@ impl Play<'_> {
         Some(bytes)
     }
 
-    /// Where the second player sees a thing of the first.
+    /// Where the second player sees a thing of the first player's.
     fn shown(&self, watcher: usize, thing: usize) -> Option<AvatarPose> {
         let tick = Tick(self.frame as u32);
         let id = id_of(self.script.things[thing].owner, thing);
@@ -734,7 +733,7 @@ impl Play<'_> {
     }
 }
 
-/// How a round's packets are shared out by stream: headers in proportion to what they head.
+/// How to divide a round's packets among streams, with headers in proportion to their contents.
 fn weights(about: About, before: &Counters, now: &Counters) -> [f64; 5] {
     let mut weights = [0.0; 5];
     match about {

@@ -1,4 +1,4 @@
-//! What the runs come to: rows for programs.
+//! The results as rows for programs.
 
 use super::messages::samples;
 use super::meter::{Side, Split, Stream, TICK};
@@ -35,7 +35,7 @@ pub struct NodeTraffic {
     pub down_100ms: Vec<u64>,
 }
 
-/// What one optimisation is worth.
+/// The gain of one optimisation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Factor {
     part: &'static str,
@@ -50,7 +50,7 @@ pub struct Factor {
     pub paper_factor: Option<f64>,
 }
 
-/// Orders against positions.
+/// Orders compared with positions.
 #[derive(Clone, Debug, Serialize)]
 pub struct Share {
     part: &'static str,
@@ -67,7 +67,7 @@ pub struct Share {
     pub positions_after_collision: Option<u64>,
 }
 
-/// How a newcomer learns what there is.
+/// How a newcomer learns of existing objects.
 #[derive(Clone, Debug, Serialize)]
 pub struct Join {
     part: &'static str,
@@ -78,11 +78,13 @@ pub struct Join {
     pub full_state_bytes: u64,
     pub peak_100ms: u64,
     pub budget_100ms: Option<u32>,
-    /// Payload bytes that the newcomer sent, and that all nodes sent from its coming on.
+    /// Payload bytes that the newcomer sent.
     pub up_bytes: u64,
+    /// Payload bytes that all nodes sent since it joined.
     pub all_bytes: u64,
-    /// Objects that it should learn of, and that it learned of.
+    /// Objects that it should learn of.
     pub expected_states: usize,
+    /// Objects that it learned of.
     pub first_states: usize,
     pub complete_after_s: f64,
     pub nearest_first: Option<f64>,
@@ -97,14 +99,14 @@ pub struct Pressed {
     pub bytes: usize,
     pub rle_bytes: usize,
     pub huffman_bytes: usize,
-    /// Both expand to the packet again.
+    /// Whether both expand to the packet again.
     pub restored: bool,
     pub paper_bytes: Option<usize>,
     pub paper_rle_bytes: Option<usize>,
     pub paper_huffman_bytes: Option<usize>,
 }
 
-/// A figure of the source that stands for itself.
+/// A single figure of the source, compared with ours.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
     part: &'static str,
@@ -186,26 +188,26 @@ fn traffic(run: &Played) -> Vec<NodeTraffic> {
     run.meter.nodes.iter().enumerate().map(row).collect()
 }
 
-/// What a factor is measured by.
+/// The traffic that a factor is measured by.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
-    /// The server's upload; without a server, everybody's.
+    /// The server's upload; without a server, all nodes' upload.
     Up,
     /// The same with the carriers' headers.
     UpWire,
-    /// Everybody's upload with the carriers' headers, server or not.
+    /// All nodes' upload with the carriers' headers, with or without a server.
     AllWire,
     /// The server's download.
     Down,
 }
 
-/// What is compared: the optimisation, off and on, by what, the source's own figure.
+/// A comparison: the optimisation, off and on, by which traffic, and the source's figure.
 type Pair = (&'static str, &'static str, &'static str, By, Option<f64>);
 
 /// The source's example: 20 packets of 100 B become one of 100 B and 19 of 30 B.
 const PAPER_INCREMENTS: f64 = 2_000.0 / (100.0 + 19.0 * 30.0);
 
-/// Both predict, within the same bound.
+/// Both predict, with the same bound.
 pub const BESIDE: &str = "ours beside its dead reckoning";
 
 const SOURCE_PAIRS: [Pair; 18] = [
@@ -303,7 +305,7 @@ impl Runs<'_> {
         })
     }
 
-    /// Our counterpart of increments cannot be turned off: a whole state beside an update, in bits.
+    /// Our counterpart of increments cannot be turned off, so this compares a whole state with an update, in bits.
     fn coding(&self, scenario: Scenario, topology: Topology) -> Option<Factor> {
         let counters = &self.get(scenario, topology, FOVEATE)?.ran.as_ref()?.counters;
         if counters.updates == 0 || counters.full == 0 {
@@ -325,8 +327,7 @@ impl Runs<'_> {
         })
     }
 
-    /// Everything but who is there and what there was at first: what movement costs, with
-    /// acknowledgements.
+    /// All traffic but the list of players and the first states: the cost of movement, with acknowledgements.
     fn shares(&self) -> Vec<Share> {
         let mut shares = Vec::new();
         for scenario in [Scenario::Targets, Scenario::Collision] {
@@ -375,7 +376,7 @@ impl Runs<'_> {
     }
 }
 
-/// State bytes per tick that a node sends within some frames, the first ticks left out.
+/// State bytes per tick that a node sends within some frames, without the first ticks.
 fn rate(run: &Played, node: usize, frames: std::ops::Range<usize>) -> f64 {
     let tick = |frame: usize| (FRAME.0 * frame as u64 / TICK.0) as usize;
     let (from, to) = (tick(frames.start) + 5, tick(frames.end));
@@ -390,8 +391,8 @@ fn check(run: &Played, what: &'static str, value: f64, paper_value: f64) -> Chec
     Check { part, scenario, topology, variant, what, value, paper_value }
 }
 
-/// Bytes of movement that all nodes sent: positions and orders; with ours, acknowledgements and
-/// who is there as well.
+/// Bytes of movement that all nodes sent: positions and orders; with ours also acknowledgements and the list of
+/// players.
 fn movement(run: &Played) -> u64 {
     let streams = [Stream::State, Stream::Action, Stream::Event];
     let acks = if run.ran.is_some() { run.meter.sent_of(&[Stream::Control]) } else { 0 };
@@ -418,7 +419,7 @@ fn share(run: &Played, against: &Played) -> Share {
     }
 }
 
-/// The last player's joining, in the scenarios that are about it.
+/// How the last player joins, in the scenarios about joining.
 fn joins(run: &Played, options: RunOptions) -> Option<Join> {
     let about = [Scenario::Join2, Scenario::Join4, Scenario::Join16, Scenario::JoinWorld];
     if !about.contains(&run.scenario) {
@@ -443,7 +444,7 @@ fn joins(run: &Played, options: RunOptions) -> Option<Join> {
             last = last.max(*when);
         }
     }
-    // One sender, one order: what several peers send cannot be compared.
+    // One sender has one order of sending; that of several peers cannot be compared.
     let ours = run.ran.is_some() && run.topology == Topology::Server;
     let from = (came.0 / TICK.0) as usize;
     let sent = |flow: &super::meter::Flow| flow.up.per_tick().skip(from).sum::<u64>();
@@ -465,8 +466,7 @@ fn joins(run: &Played, options: RunOptions) -> Option<Join> {
     })
 }
 
-/// Of all pairs of first states that arrived in different rounds, the share in which the nearer
-/// came first.
+/// Of all pairs of first states that arrived in different rounds, the share in which the nearer object came first.
 pub fn nearest_first(script: &Script, player: usize, arrived: &[(usize, usize)]) -> Option<f64> {
     let frame = script.players[player].start;
     let eyes: Vec<_> = script.of(player).filter_map(|thing| script.pose(thing, frame)).collect();
@@ -491,7 +491,8 @@ pub fn nearest_first(script: &Script, player: usize, arrived: &[(usize, usize)])
     (all > 0).then(|| right as f64 / all as f64)
 }
 
-/// The source's table: (packet, one packet: before, RLE, Huffman; ten equal ones: RLE, Huffman).
+/// The source's table: packet; bytes of one packet before, with RLE and with Huffman; of ten equal ones with RLE and
+/// with Huffman.
 const PAPER: [(&str, [usize; 3], [usize; 2]); 8] = [
     ("identify", [13, 11, 26], [95, 58]),
     ("hello", [41, 53, 99], [188, 189]),

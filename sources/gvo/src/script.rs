@@ -1,5 +1,5 @@
-//! The scenarios: who is there when, whose objects move how. The same script is played by the
-//! source's protocol and by ours.
+//! The scenarios: when players are present, and how their objects move. The source's protocol and ours play the same
+//! scripts.
 
 use super::field::{Orders, Rollout, pose};
 use super::walk::{Grid, Point, STEPS, length};
@@ -8,28 +8,28 @@ use foveate_wire::Micros;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A frame, and a round of ours: 25 a second. The source has 20 to 30.
+/// Length of a frame, and of our round: 25 a second. The source has 20 to 30.
 pub const FRAME: Micros = Micros(40_000);
 /// The side of the world, in units.
 pub const SIDE: f32 = 150.0;
-/// The side of a zone: three by three of them.
+/// The side of a zone, of which there are three by three.
 pub const ZONE: f32 = 50.0;
-/// Peers at most so many units from a newcomer's spawn point are near it.
+/// Peers within this many units of a newcomer's spawn point are near it.
 pub const NEAR_SPAWN: f32 = ZONE;
-/// Nobody is faster, in units per second.
+/// The largest speed, in units per second.
 pub const FASTEST: f32 = 8.0;
 /// Walking speed of an object that is steered directly.
 const SPEED: f32 = 5.0;
-/// Objects of each player, where the scenario does not say otherwise: the source's full state of 246 B
-/// then has room for what it must carry.
+/// Objects of each player, unless the scenario sets another number. With these the source's full state of 246 B has
+/// room for its contents.
 const OBJECTS: usize = 3;
-/// Seconds after which one object after another begins to move.
+/// Seconds between the starts of objects' movement.
 const STAGGER: f64 = 2.0;
-/// Players of the scenario in which many peers are there.
+/// Players of the scenario with many peers.
 const MANY: usize = 16;
-/// Seconds between two of them.
+/// Seconds between two of them joining.
 const MANY_APART: f64 = 0.08;
-/// Objects of nobody in the crowded world.
+/// Objects without an owner in the crowded world.
 const CROWD: usize = 400;
 
 /// The scenarios.
@@ -79,7 +79,7 @@ impl Scenario {
         }
     }
 
-    /// What happens, for people.
+    /// A description for people.
     pub fn about(self) -> &'static str {
         match self {
             Scenario::Join2 => "two players join, three standing objects each",
@@ -107,7 +107,7 @@ impl Scenario {
     }
 }
 
-/// An object: whose it is (none: the world's), and where it is in every frame.
+/// An object, with its owner (`None` for the world's) and its pose in every frame.
 pub struct Thing {
     pub owner: Option<usize>,
     pub poses: Vec<AvatarPose>,
@@ -115,16 +115,16 @@ pub struct Thing {
 
 /// A scenario, ready to be played.
 pub struct Script {
-    /// In which frames each player is there.
+    /// The frames in which each player is present.
     pub players: Vec<Range<usize>>,
     pub things: Vec<Thing>,
     pub frames: usize,
-    /// Where the first things are units under orders. Their poses are then those of units that act on
-    /// an order as it is given.
+    /// Set if the first things are units with orders. Their poses are then those of units that carry out each order
+    /// when it is given.
     pub orders: Option<Orders>,
 }
 
-/// Frames in so many seconds.
+/// Frames in this many seconds.
 pub fn frames(seconds: f64) -> usize {
     (seconds * 1e6 / FRAME.0 as f64).round() as usize
 }
@@ -151,7 +151,7 @@ impl Script {
             Scenario::Moving3 => {
                 let mut script = Script::two(frames(10.0 * length));
                 script.players.resize(4, 0..script.frames);
-                // The first two players move, one object after another begins; the fourth has none.
+                // The first two players' objects start to move one after another; the fourth player has none.
                 for (at, player) in [0, 1, 0].into_iter().enumerate() {
                     script.add(Gait::Mixed, player, anywhere(&mut rng), rng.u64(..));
                     script.hold(at, frames(STAGGER * at as f64));
@@ -190,13 +190,13 @@ impl Script {
         }
     }
 
-    /// Two players who are there all the time.
+    /// A script with two players that are present all the time.
     fn two(frames: usize) -> Script {
         let players = vec![0..frames, 0..frames];
         Script { players, things: Vec::new(), frames, orders: None }
     }
 
-    /// Players who join so many seconds after one another.
+    /// A script with players that join at intervals of `apart` seconds.
     fn joins(players: usize, objects: usize, apart: f64, rng: &mut fastrand::Rng) -> Script {
         let end = frames(apart * players as f64 + 2.0);
         let players: Vec<_> = (0..players).map(|p| frames(1.0 + apart * p as f64)..end).collect();
@@ -209,7 +209,7 @@ impl Script {
         script
     }
 
-    /// Lets a thing stand where it begins for so many frames.
+    /// Keeps a thing at its first place for some frames.
     fn hold(&mut self, thing: usize, frames: usize) {
         let poses = &mut self.things[thing].poses;
         let first = poses[0];
@@ -221,7 +221,7 @@ impl Script {
         self.things.push(gait.thing(Some(owner), at, self.frames, seed));
     }
 
-    /// Standing things stand to the end.
+    /// Keeps things that stand at their place to the end.
     fn stretch(mut self) -> Script {
         for thing in &mut self.things {
             let last = thing.poses.last().copied().unwrap_or_default();
@@ -234,26 +234,25 @@ impl Script {
         self.players[player].contains(&frame)
     }
 
-    /// Where a thing is in a frame; none: its owner is not there.
+    /// A thing's pose in a frame; `None` if its owner is absent.
     pub fn pose(&self, thing: usize, frame: usize) -> Option<AvatarPose> {
         let Thing { owner, poses } = &self.things[thing];
         let there = owner.is_none_or(|owner| self.present(owner, frame));
         there.then(|| poses.get(frame).copied()).flatten()
     }
 
-    /// Whether it is elsewhere, or faces elsewhere, than in the frame before.
+    /// Whether place or facing differ from the previous frame.
     pub fn moved(&self, thing: usize, frame: usize) -> bool {
         let before = frame.checked_sub(1).and_then(|before| self.pose(thing, before));
         before.is_some_and(|before| self.pose(thing, frame).is_some_and(|now| now != before))
     }
 
-    /// Where a player begins: its first thing's place. None: it has no things.
+    /// A player's spawn point: its first thing's first place. `None` without things.
     pub fn spawn(&self, player: usize) -> Option<[f32; 3]> {
         Some(self.pose(self.of(player).next()?, self.players[player].start)?.pos)
     }
 
-    /// Whether a player begins near another player's first thing. A player without things is near
-    /// everybody.
+    /// Whether a player's spawn point is near another player's first thing. A player without things is near all.
     pub fn near(&self, player: usize, other: usize, frame: usize) -> bool {
         let place = self.of(other).next().and_then(|thing| self.pose(thing, frame));
         let Some((spawn, place)) = self.spawn(player).zip(place) else { return true };
@@ -261,7 +260,7 @@ impl Script {
         square.sqrt() <= NEAR_SPAWN
     }
 
-    /// The things of a player.
+    /// A player's things.
     pub fn of(&self, player: usize) -> impl Iterator<Item = usize> + '_ {
         (0..self.things.len()).filter(move |thing| self.things[*thing].owner == Some(player))
     }
@@ -275,15 +274,15 @@ fn anywhere(rng: &mut fastrand::Rng) -> [f32; 2] {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Gait {
     Stand,
-    /// Long lines, a corner every few seconds.
+    /// Straight lines, with a turn every few seconds.
     Straight,
-    /// To and fro within three units, a new direction every third of a second.
+    /// Back and forth within three units, with a new direction every third of a second.
     Restless,
-    /// Walks, stands, dances, in turn.
+    /// Alternately walks, stands and dances.
     Mixed,
 }
 
-/// How far a restless object strays.
+/// How far a restless object goes from its place.
 const SPOT: f32 = 3.0;
 
 impl Gait {
@@ -325,7 +324,7 @@ impl Gait {
     }
 }
 
-/// From the middle of the first zone to that of the third, a stay, and back.
+/// From the centre of the first zone to that of the third, a pause, and back.
 fn visit(frames: usize) -> Vec<AvatarPose> {
     let (from, to) = (ZONE / 2.0, 2.5 * ZONE);
     let at = |frame: usize| {
@@ -342,21 +341,21 @@ fn visit(frames: usize) -> Vec<AvatarPose> {
     (0..frames).map(pose).collect()
 }
 
-/// Cells and units a cell of the field of orders.
+/// Cells per side, and units per cell, of the field with orders.
 const CELLS: (i32, i32) = (25, 6);
 /// Obstacles among which units find their way.
 const BARS: usize = 30;
-/// Seconds between two orders: time enough to arrive.
+/// Seconds between two orders, which is enough to arrive.
 const BETWEEN: f64 = 15.0;
 
-/// The unit's targets, one after the other, in units.
+/// The unit's successive targets, in units.
 const TARGETS: [[i32; 2]; 4] = [[66, 21], [87, 63], [45, 81], [27, 33]];
 const START: [i32; 2] = [21, 21];
-/// The other unit goes from here to there while the first is on its way to the second target.
+/// The other unit crosses from the first point to the second while the first unit goes to its second target.
 const CROSSING: [[i32; 2]; 2] = [[87, 63], [66, 21]];
 
-/// The ground between two points, a unit to either side: free of obstacles, so that units who go it
-/// from either end meet whatever the seed.
+/// The ground between two points and a unit to either side, which is kept free of obstacles, so that units that go it
+/// from both ends meet for any seed.
 fn lane(from: Point, to: Point) -> impl Iterator<Item = Point> {
     let count = length(from, to) / STEPS;
     let on = move |n: i32| [0, 1].map(|axis| from[axis] + (to[axis] - from[axis]) * n / count);
@@ -365,7 +364,7 @@ fn lane(from: Point, to: Point) -> impl Iterator<Item = Point> {
         .flat_map(|[x, y]| [[x, y], [x - STEPS, y], [x + STEPS, y], [x, y - STEPS], [x, y + STEPS]])
 }
 
-/// A quick run is as long: the claim is about four targets.
+/// A quick run is as long, since the claim is about four targets.
 fn ordered(scenario: Scenario, seed: u64) -> Script {
     let point = |units: [i32; 2]| -> Point { units.map(|along| along * STEPS) };
     let second = frames(1.0) as u32;
@@ -385,7 +384,7 @@ fn ordered(scenario: Scenario, seed: u64) -> Script {
         TARGETS.iter().chain(&CROSSING).chain([&START]).map(|units| point(*units)).collect();
     keep.extend(lane(point(CROSSING[0]), point(CROSSING[1])));
     let frames = second + between * TARGETS.len() as u32;
-    let walk = Arc::new(Grid::open(CELLS.0, CELLS.1).strewn(BARS, &keep, seed));
+    let walk = Arc::new(Grid::open(CELLS.0, CELLS.1).with_bars(BARS, &keep, seed));
     let orders = Orders { walk, places, given: orders };
     let mut script = Script::two(frames as usize);
     for unit in Rollout::play(&orders, frames).units() {

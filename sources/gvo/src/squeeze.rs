@@ -1,13 +1,13 @@
-//! General-purpose compression of packets, as the source tried it: run lengths, and Huffman with the
-//! table inside the packet. For comparison only: ours sends no table.
+//! General-purpose compression of packets, as the source tried it: run lengths, and Huffman with the table in the
+//! packet. For comparison only: ours sends no table.
 //!
-//! The source names neither algorithm. Run lengths here: a byte that comes twice is followed by how
-//! many more of it come. Huffman: the length, the symbols with their counts (3 B each), the codes.
+//! The source names neither algorithm. Run lengths here: a byte that occurs twice is followed by the number of further
+//! ones. Huffman: the length, the symbols with their counts (3 B each), the codes.
 
 /// The longest input that the counts of the Huffman table can hold.
 const LONGEST: usize = u16::MAX as usize;
 
-/// Which of the two.
+/// The algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Squeeze {
     RunLengths,
@@ -15,7 +15,7 @@ pub enum Squeeze {
 }
 
 impl Squeeze {
-    /// The compressed bytes; none where the input is too long for the format.
+    /// The compressed bytes; `None` if the input is too long for the format.
     pub fn press(self, bytes: &[u8]) -> Option<Vec<u8>> {
         match self {
             Squeeze::RunLengths => Some(press_runs(bytes)),
@@ -23,7 +23,7 @@ impl Squeeze {
         }
     }
 
-    /// The input again; none where these are no compressed bytes.
+    /// The original bytes; `None` for invalid input.
     pub fn expand(self, bytes: &[u8]) -> Option<Vec<u8>> {
         match self {
             Squeeze::RunLengths => expand_runs(bytes),
@@ -70,10 +70,10 @@ struct Code {
     length: u32,
 }
 
-/// Canonical codes from counts: both ends come to the same ones.
+/// Canonical codes from counts, the same at both ends.
 fn codes(counts: &[u16; 256]) -> [Code; 256] {
     let mut lengths = [0u32; 256];
-    // Each tree: its count, its least symbol (which settles ties), its symbols.
+    // For each tree its count, its least symbol (which breaks ties), and its symbols.
     let mut trees: Vec<(u32, u8, Vec<u8>)> = (0..=255u8)
         .filter(|symbol| counts[usize::from(*symbol)] > 0)
         .map(|symbol| (u32::from(counts[usize::from(symbol)]), symbol, vec![symbol]))
@@ -96,7 +96,7 @@ fn codes(counts: &[u16; 256]) -> [Code; 256] {
     let mut all = [Code::default(); 256];
     let (mut code, mut before) = (0u32, 0);
     for symbol in order {
-        // Counts of 16 bits keep any code below 25 bits.
+        // With counts of 16 bits, every code is shorter than 25 bits.
         code <<= lengths[symbol] - before;
         before = lengths[symbol];
         all[symbol] = Code { code, length: before };
@@ -136,7 +136,7 @@ fn press_huffman(bytes: &[u8]) -> Option<Vec<u8>> {
 fn expand_huffman(bytes: &[u8]) -> Option<Vec<u8>> {
     let [high, low, symbols, rest @ ..] = bytes else { return None };
     let length = usize::from(u16::from_be_bytes([*high, *low]));
-    // All 256 symbols are written as zero.
+    // 256 symbols are written as zero.
     let symbols = if *symbols == 0 && length > 0 { 256 } else { usize::from(*symbols) };
     let (table, coded) = rest.split_at_checked(3 * symbols)?;
     let mut counts = [0u16; 256];
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn small_packets_lose_by_huffman_and_runs_win_by_run_lengths() {
+    fn huffman_enlarges_small_packets_and_run_lengths_shrink_runs() {
         let text = b"unit_017 walks";
         let huffman = Squeeze::Huffman.press(text).map(|pressed| pressed.len());
         assert!(huffman > Some(text.len()), "the table is larger than the text");

@@ -1,4 +1,4 @@
-//! What the experiment shows must hold for other seeds, too.
+//! Checks that the experiment's results hold for other seeds, too.
 
 use super::rows::nearest_first;
 use super::*;
@@ -69,7 +69,7 @@ fn orders_and_positions_end_at_the_same_place() {
 }
 
 #[test]
-fn a_collision_brings_positions_until_it_is_resolved_and_then_none() {
+fn positions_are_sent_only_during_a_collision() {
     for (topology, seed) in Topology::ALL.into_iter().flat_map(|t| (1..8).map(move |s| (t, s))) {
         let orders = Ours { actions: true, ..Ours::default() };
         let (script, ran) = engine(Scenario::Collision, topology, orders, seed);
@@ -91,7 +91,7 @@ fn a_collision_brings_positions_until_it_is_resolved_and_then_none() {
 fn orders_take_less_than_three_percent_of_positions_in_every_frame() {
     for topology in Topology::ALL {
         let script = Script::new(Scenario::Targets, 1, true);
-        let plain = gvo::play(&script, topology, Tricks::default(), 1).meter;
+        let plain = gvo::play(&script, topology, Optimisations::default(), 1).meter;
         let orders = Ours { actions: true, ..Ours::default() };
         let (_, ran) = engine(Scenario::Targets, topology, orders, 1);
         let (ours, theirs) =
@@ -102,13 +102,14 @@ fn orders_take_less_than_three_percent_of_positions_in_every_frame() {
 
 #[test]
 fn with_dead_reckoning_or_zoning_the_servers_download_stays_and_its_upload_falls() {
-    let thinned = Tricks { dead_reckoning: true, ..Tricks::default() };
-    let zoned = Tricks { zoning: true, ..Tricks::default() };
-    for (scenario, tricks) in [(Scenario::Straight, thinned), (Scenario::Zones, zoned)] {
+    let thinned = Optimisations { dead_reckoning: true, ..Optimisations::default() };
+    let zoned = Optimisations { zoning: true, ..Optimisations::default() };
+    for (scenario, optimisations) in [(Scenario::Straight, thinned), (Scenario::Zones, zoned)] {
         let script = Script::new(scenario, 1, true);
-        let server =
-            |tricks| gvo::play(&script, Topology::Server, tricks, 1).meter.nodes[0].clone();
-        let (off, on) = (server(Tricks::default()), server(tricks));
+        let server = |optimisations| {
+            gvo::play(&script, Topology::Server, optimisations, 1).meter.nodes[0].clone()
+        };
+        let (off, on) = (server(Optimisations::default()), server(optimisations));
         assert_eq!(off.down.bytes(), on.down.bytes());
         assert!(off.up.bytes() > 2 * on.up.bytes());
     }
@@ -121,20 +122,20 @@ fn what_is_sent_is_received() {
         let run = play(case, QUICK).expect("it runs");
         let up: u64 = run.meter.nodes.iter().map(|flow| flow.up.bytes()).sum();
         let down: u64 = run.meter.nodes.iter().map(|flow| flow.down.bytes()).sum();
-        // What is under way when the run ends was sent, but has not arrived.
+        // Packets in flight at the end of the run were sent, but have not arrived.
         assert!(down <= up && up - down < 500, "{:?} {}", run.scenario, run.variant);
     }
 }
 
 #[test]
-fn peers_who_know_nothing_of_each_other_meet_across_zones() {
+fn peers_that_know_nothing_of_each_other_meet_across_zones() {
     let ours = Ours { exact: Exact::Zoned, ..Ours::default() };
     let (_, ran) = engine(Scenario::Zones, Topology::Peers, ours, 1);
     let told = |node: usize| ran.appeared.iter().filter(|(_, to, _)| *to == node).count();
     assert!(told(0) >= 3 && told(1) >= 3, "each hears of the other's three objects");
 }
 
-/// The script with everything that comes after a frame changed: nothing moves, nothing is ordered.
+/// The script with everything after a frame replaced: nothing moves, and there are no orders.
 fn without_what_comes(mut script: Script, after: usize) -> Script {
     for thing in &mut script.things {
         let last = thing.poses[after.min(thing.poses.len() - 1)];
@@ -147,17 +148,21 @@ fn without_what_comes(mut script: Script, after: usize) -> Script {
 }
 
 #[test]
-fn nothing_is_sent_because_of_what_comes_later() {
-    // The second order of the scripts with orders is given in frame 400, which begins a tick of the meter;
-    // everything else moves all the time.
+fn nothing_that_is_sent_depends_on_later_frames() {
+    // In the scripts with orders, the second order is given in frame 400, which begins a tick of the meter; everything
+    // else moves all the time.
     for case in cases() {
         let whole = Script::new(case.scenario, 1, true);
         let after = if whole.orders.is_some() { 400 } else { whole.frames / 10 * 5 };
         assert_eq!(after as u64 * script::FRAME.0 % meter::TICK.0, 0, "a tick begins");
         let cut = without_what_comes(Script::new(case.scenario, 1, true), after);
-        let sent = |script: &Script| match case.way {
-            Way::Source(tricks) => gvo::play(script, case.topology, tricks, 1).meter,
-            Way::Ours(ours) => ours::play(script, case.topology, ours, 1).expect("it plays").meter,
+        let sent = |script: &Script| match case.protocol {
+            Protocol::Source(optimisations) => {
+                gvo::play(script, case.topology, optimisations, 1).meter
+            }
+            Protocol::Ours(ours) => {
+                ours::play(script, case.topology, ours, 1).expect("it plays").meter
+            }
         };
         let (whole, cut) = (sent(&whole), sent(&cut));
         let ticks = after * script::FRAME.0 as usize / meter::TICK.0 as usize;
@@ -175,7 +180,7 @@ fn nothing_is_sent_because_of_what_comes_later() {
 }
 
 #[test]
-fn three_objects_of_two_players_begin_one_after_another_and_the_fourth_player_has_none() {
+fn three_objects_of_two_players_start_one_after_another_and_the_fourth_player_has_none() {
     for seed in 1..10 {
         let script = Script::new(Scenario::Moving3, seed, true);
         assert_eq!(script.players.len(), 4);
@@ -194,11 +199,11 @@ fn three_objects_of_two_players_begin_one_after_another_and_the_fourth_player_ha
 fn full_positions_of_increments_are_reliable_and_increments_are_not() {
     let script = Script::new(Scenario::Straight, 1, true);
     let run = |increments, loss| {
-        let tricks = Tricks { increments, loss, ..Tricks::default() };
-        gvo::play(&script, Topology::Peers, tricks, 1).meter.nodes[0].clone()
+        let optimisations = Optimisations { increments, loss, ..Optimisations::default() };
+        gvo::play(&script, Topology::Peers, optimisations, 1).meter.nodes[0].clone()
     };
     let (plain, calm, lossy) = (run(None, 0), run(Some(4), 0), run(Some(4), 5));
-    // Beside what the join takes, which is the same in all.
+    // Without the join, which costs the same in all.
     let position = messages::POSITION as u64;
     let joining = plain.up.reliable;
     let full = (calm.up.reliable - joining) / position;
@@ -254,13 +259,13 @@ fn a_newcomer_takes_two_round_trips_to_know_all_peers_but_the_entry() {
 }
 
 #[test]
-fn peers_that_come_in_the_same_frame_connect_to_each_other_once() {
+fn peers_that_join_in_the_same_frame_connect_to_each_other_once() {
     for seed in 1..4 {
         let script = Script::new(Scenario::Moving3, seed, true);
-        let thinned = Tricks { dead_reckoning: true, ..Tricks::default() };
+        let thinned = Optimisations { dead_reckoning: true, ..Optimisations::default() };
         let theirs = gvo::play(&script, Topology::Peers, thinned, seed).meter;
         let (_, ours) = engine(Scenario::Moving3, Topology::Peers, Ours::default(), seed);
-        // A second connection of a pair is never acknowledged, so that everything is sent again.
+        // A second connection of a pair is never acknowledged, so that everything would be sent again.
         let (ours, theirs) =
             (ours.meter.sent_of(&meter::Stream::ALL), theirs.sent_of(&meter::Stream::ALL));
         assert!(ours < theirs, "seed {seed}: {ours} of {theirs}");

@@ -1,4 +1,4 @@
-//! What the experiment claims.
+//! The experiment's claims.
 
 use super::rows::{BESIDE, Factor, Join, MotionFindings, Share};
 use super::script::Scenario;
@@ -7,7 +7,7 @@ use foveate_lab::output::{ExperimentResult, Verdict};
 
 /// Orders take at most this share of the source's positions in every frame, in percent.
 const ORDERS: f64 = 3.0;
-/// Among peers a newcomer to ours costs all nodes at most this share of what it costs by the source.
+/// Among peers, a newcomer costs all nodes at most this share of its cost by the source's protocol.
 const JOINING: f64 = 0.5;
 
 /// Judges the rows.
@@ -52,15 +52,15 @@ fn optimisations(outcome: &mut ExperimentResult, found: &MotionFindings) {
     for row in found.factors.iter().filter(|row| row.optimisation == BESIDE) {
         let of = format!("{}, {}", row.scenario, row.topology);
         let name = format!("{of}: {} ({})", row.optimisation, row.measured);
-        // With headers ours loses where objects walk straight: half of the bound for either hop, and
-        // an acknowledgement for each packet. That is known, and reported.
+        // With headers ours is worse where objects walk straight: it has half of the bound for each hop, and an
+        // acknowledgement for each packet. This is known and reported.
         let peers = row.topology == Topology::Peers.name();
         let known = row.measured == "server_up_wire" || (peers && row.measured == "all_up_wire");
         outcome.judge(Verdict::at_least(name, row.factor, 1.0, "×").reported_only(known));
     }
 }
 
-/// Figures that the source gives: a tenth off at most, which is what its frame rate leaves open.
+/// Figures that the source states, with a tolerance of a tenth for its unknown frame rate.
 fn single_figures(outcome: &mut ExperimentResult, found: &MotionFindings) {
     for row in found.checks.iter().filter(|row| row.variant == PLAIN) {
         let name = format!("{}, {}: {}", row.scenario, row.topology, row.what);
@@ -96,14 +96,14 @@ fn joins(outcome: &mut ExperimentResult, found: &MotionFindings) {
     }
 }
 
-/// Full positions travel reliably: after loss they are sent again.
+/// Full positions are sent reliably: after a loss they are sent again.
 fn reliable(outcome: &mut ExperimentResult, found: &MotionFindings) {
     for scenario in [Scenario::Straight, Scenario::Restless] {
         let runs = found.traffic.iter().filter(|row| row.scenario == scenario.name());
         let resent =
             runs.filter(|row| row.variant == LOSSY).map(|row| row.up_resent_bytes).sum::<u64>();
         let name = format!("{}: full positions sent again under loss", scenario.name());
-        // One position, at least.
+        // At least one position.
         outcome.judge(Verdict::at_least(
             name,
             resent as f64,

@@ -1,6 +1,6 @@
-//! Ways: where a unit goes that was told "go there", the same at both ends.
+//! Ways of units that were sent to a target, the same at both ends.
 //!
-//! All in integers (steps of 1/64 unit), so that both ends come to the same place to the step.
+//! All values are integers (steps of 1/64 unit), so that both ends get exactly the same places.
 
 use std::collections::VecDeque;
 
@@ -10,10 +10,9 @@ pub const STEPS: i32 = 64;
 /// A point on the ground, in steps.
 pub type Point = [i32; 2];
 
-/// Finds ways. Both ends of an action must find the same one: no clock, no randomness, no floats.
+/// Finds ways. Both ends of an action must find the same one, so it uses no clock, no randomness and no floats.
 pub trait Pathfinding: Send + Sync {
-    /// The corners of a way, without its beginning, the last one being where it ends. Empty: there
-    /// is no way.
+    /// The corners of a way, without its start and with its end. Empty if there is no way.
     fn way(&self, from: Point, to: Point) -> Vec<Point>;
 }
 
@@ -26,17 +25,17 @@ pub struct Grid {
     blocked: Vec<bool>,
 }
 
-/// Tries to place an obstacle before the grid is taken as it is.
+/// Tries to place an obstacle before giving up.
 const TRIES: usize = 1_000;
 
 impl Grid {
-    /// A grid of `cells` × `cells` cells of so many units, all free.
+    /// A grid of `cells` × `cells` free cells of `units` units.
     pub fn open(cells: i32, units: i32) -> Grid {
         Grid { cells, cell: units * STEPS, blocked: vec![false; (cells * cells) as usize] }
     }
 
-    /// The same with bars of three cells strewn about; `keep` stay free.
-    pub fn strewn(mut self, bars: usize, keep: &[Point], seed: u64) -> Grid {
+    /// Adds bars of three blocked cells at random; the points in `keep` stay free.
+    pub fn with_bars(mut self, bars: usize, keep: &[Point], seed: u64) -> Grid {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut placed = 0;
         for _ in 0..TRIES {
@@ -71,13 +70,13 @@ impl Grid {
         (y * self.cells + x) as usize
     }
 
-    /// Whether nothing stands in the cell.
+    /// Whether a cell is free.
     fn free(&self, cell: [i32; 2]) -> bool {
         cell.iter().all(|along| (0..self.cells).contains(along)) && !self.blocked[self.at(cell)]
     }
 
-    /// Whether a straight line meets no blocked cell, each taken one step larger all round: walkers
-    /// stand on whole steps.
+    /// Whether a straight line crosses no blocked cell, each enlarged by one step on all sides, since walkers stand on
+    /// whole steps.
     fn clear(&self, from: Point, to: Point) -> bool {
         let cells = (0..self.cells).flat_map(|y| (0..self.cells).map(move |x| [x, y]));
         cells.filter(|cell| self.blocked[self.at(*cell)]).all(|cell| {
@@ -100,7 +99,7 @@ impl Grid {
         })
     }
 
-    /// Cells from `from` to `to`, breadth first, straight steps only: ties by a fixed order.
+    /// Cells from `from` to `to`, breadth first, with straight steps only; ties are broken by a fixed order.
     fn cells_between(&self, from: [i32; 2], to: [i32; 2]) -> Option<Vec<[i32; 2]>> {
         let mut came: Vec<Option<[i32; 2]>> = vec![None; self.blocked.len()];
         let mut open = VecDeque::from([to]);
@@ -136,7 +135,7 @@ impl Pathfinding for Grid {
         let Some(cells) = self.cells_between(self.cell_of(from), goal) else { return Vec::new() };
         let mut points: Vec<Point> = cells.iter().map(|cell| self.centre(*cell)).collect();
         points.push(to);
-        // Pulled straight: from each corner on to the farthest point that is in sight.
+        // Shortened: from each corner straight on to the farthest point in sight.
         let (mut way, mut here, mut next) = (Vec::new(), from, 0);
         while next < points.len() {
             let seen = (next..points.len()).rev().find(|at| self.clear(here, points[*at]));
@@ -155,7 +154,7 @@ pub fn length(from: Point, to: Point) -> i32 {
     (square(0) + square(1)).isqrt() as i32
 }
 
-/// Where one is after so many steps along a way, where one came from last, and whether it is the end.
+/// The point after some steps along a way, the corner before it, and whether it is the end.
 pub fn along(from: Point, way: &[Point], walked: i32) -> (Point, Point, bool) {
     let (mut here, mut left) = (from, walked);
     for corner in way {
@@ -184,9 +183,9 @@ mod tests {
     const TO: Point = [9_000, 8_000];
 
     #[test]
-    fn ways_avoid_what_is_blocked_and_end_where_they_should() {
+    fn ways_avoid_blocked_cells_and_end_at_the_target() {
         for seed in 0..20 {
-            let grid = Grid::open(25, 6).strewn(40, &[FROM, TO], seed);
+            let grid = Grid::open(25, 6).with_bars(40, &[FROM, TO], seed);
             let way = grid.way(FROM, TO);
             assert_eq!(way.last(), Some(&TO), "seed {seed}");
             let all: i32 = way.iter().fold((FROM, 0), |(at, sum), p| (*p, sum + length(at, *p))).1;

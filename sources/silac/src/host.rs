@@ -1,4 +1,4 @@
-//! A loop for Silac's gossip: one node on one UDP socket.
+//! The loop that runs one node of Silac's gossip on one UDP socket.
 
 use crate::{Me, Silac, SilacEvent, SilacFrame, SilacInput, SilacSettings};
 use foveate_node::Output;
@@ -8,19 +8,19 @@ use std::io::{Error, ErrorKind, Result};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Events that are kept until they are asked for.
+/// Events that are kept until [`SilacHost::drain_events`]; older ones are dropped.
 pub const MAX_EVENTS: usize = 4096;
-/// Datagrams that are taken in at once, before the clock is looked at again.
+/// Datagrams that are read before the clock is read again.
 const MAX_BURST: usize = 4096;
-/// Larger datagrams are cut, and then cannot be read.
+/// Larger datagrams are truncated, and are then rejected as unreadable.
 const MAX_DATAGRAM: usize = 2048;
 
 /// A node of a game by Silac's gossip, on a real socket.
 ///
-/// Its datagrams are those of the source: in the clear, and nobody proves who they are. It is for networks
-/// whose members trust each other, and for comparison.
+/// Its datagrams are those of the source: unencrypted and unauthenticated. It is for comparison, and for networks whose
+/// members trust each other.
 pub struct SilacHost {
-    /// The node: whom it knows, and what it counted.
+    /// The node: the peers that it knows, and its counters.
     pub silac: Silac,
     socket: UdpSocket,
     began: Instant,
@@ -30,8 +30,8 @@ pub struct SilacHost {
 }
 
 impl SilacHost {
-    /// A node in no game yet. Others reach it at the address that it listens on, so that one must be
-    /// theirs to reach: not the unspecified one. Port 0 takes one that is free.
+    /// Binds a socket; the node is in no game yet. Other nodes reach it at `listen`, so that cannot be the unspecified
+    /// address. Port 0 takes any free port.
     pub fn bind(
         listen: SocketAddr,
         settings: SilacSettings,
@@ -54,18 +54,18 @@ impl SilacHost {
         })
     }
 
-    /// Begins a game, as the only one in it.
+    /// Starts a game with this node as its only member.
     pub fn found(&mut self, game: u32, frame: SilacFrame) {
         self.handle(SilacInput::Found { game, frame });
     }
 
-    /// Asks to be let in by any of these.
+    /// Asks to join a game through any of these contacts.
     pub fn join(&mut self, game: u32, contacts: &[SocketAddr], frame: SilacFrame) {
         self.handle(SilacInput::Join { game, contacts, frame });
     }
 
-    /// Waits for the next frame, taking in what arrives, and plays it as `frame` says. A node that is in
-    /// no game has none: false.
+    /// Receives datagrams until the next frame is due, then plays the frame that `frame` returns. Returns false at once
+    /// if the node is in no game.
     pub fn step(&mut self, frame: impl FnOnce(&Silac) -> SilacFrame) -> Result<bool> {
         loop {
             self.take_in()?;
@@ -81,12 +81,12 @@ impl SilacHost {
         }
     }
 
-    /// What events since the last call; of more than [`MAX_EVENTS`], the last.
+    /// Events since the last call, at most the newest [`MAX_EVENTS`].
     pub fn drain_events(&mut self) -> std::collections::vec_deque::Drain<'_, SilacEvent> {
         self.events.drain(..)
     }
 
-    /// Says good-bye.
+    /// Leaves the game and tells the other nodes.
     pub fn leave(mut self) {
         self.handle(SilacInput::Leave);
     }
@@ -95,7 +95,7 @@ impl SilacHost {
         Micros(self.began.elapsed().as_micros() as u64)
     }
 
-    /// Takes in what has arrived.
+    /// Reads the datagrams that have arrived.
     fn take_in(&mut self) -> Result<()> {
         self.socket.set_nonblocking(true)?;
         for _ in 0..MAX_BURST {
@@ -106,14 +106,14 @@ impl SilacHost {
         Ok(())
     }
 
-    /// Waits for a datagram, and takes it in.
+    /// Waits at most `longest` for a datagram, and reads it.
     fn wait(&mut self, longest: Duration) -> Result<()> {
         self.socket.set_nonblocking(false)?;
         self.socket.set_read_timeout(Some(longest.max(Duration::from_micros(1))))?;
         self.receive().map(|_| ())
     }
 
-    /// Takes one datagram in; whether there was one.
+    /// Reads one datagram; false if there was none.
     fn receive(&mut self) -> Result<bool> {
         let mut bytes = [0; MAX_DATAGRAM];
         match self.socket.recv_from(&mut bytes) {
@@ -121,7 +121,7 @@ impl SilacHost {
                 self.handle(SilacInput::Datagram(from, &bytes[..size]));
                 Ok(true)
             }
-            // An earlier datagram could not be delivered: no failure of this socket.
+            // An earlier datagram could not be delivered, which is no failure of this socket.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(true),
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(false),
@@ -135,7 +135,7 @@ impl SilacHost {
         self.carry_out();
     }
 
-    /// Does what the node asks for. What the system does not take is lost like any datagram.
+    /// Sends what the node wants sent. What the system does not accept is lost, like any datagram.
     fn carry_out(&mut self) {
         while let Some(output) = self.silac.poll() {
             match output {

@@ -1,8 +1,8 @@
-//! Silac's gossip, to compare with: nothing that ships is built on it.
+//! Silac's gossip, for comparison. Nothing that ships depends on it.
 //!
-//! [`node`] is the protocol without IO, after its source; [`SilacHost`] runs it on a UDP socket (`foveate peer --gossip
-//! silac`), [`experiment`] in virtual time (`foveate lab silac`). It refuses to improve on its source: our own peers
-//! are `foveate_node::peer`. The crate uses public interfaces of the others only.
+//! [`node`] is the protocol without IO, as its source describes it. [`SilacHost`] runs it on a UDP socket (`foveate
+//! peer --gossip silac`), [`experiment`] in virtual time (`foveate lab silac`). The crate does not improve on its
+//! source: Foveate's own peers are `foveate_node::peer`. It uses only public interfaces of the other crates.
 
 pub mod experiment;
 mod host;
@@ -11,5 +11,4 @@ pub mod node;
 pub use host::{MAX_EVENTS, SilacHost};
 pub use node::*;
 
-/// The experiments of this crate.
 pub const ALL: &[&dyn foveate_lab::experiments::Experiment] = &[&experiment::SilacExperiment];

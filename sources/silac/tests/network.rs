@@ -1,4 +1,4 @@
-//! Games of Silac's nodes on the laboratory's network, through the seam that all nodes share.
+//! Games of Silac's nodes on the laboratory's network, through the interface that all nodes share.
 
 use foveate_lab::net::Loss;
 use foveate_lab::network::{Host, Network, NetworkSpec, Placed, Placement, Reaction};
@@ -34,7 +34,7 @@ fn node(at: usize, settings: SilacSettings, seed: u64) -> SilacNode {
     SilacNode::new(Silac::new(settings, me, seed + at as u64))
 }
 
-/// Dials by address, and keeps what happens at each node.
+/// Dials by address, and records the events of each node.
 struct Addresses(Vec<Vec<SilacEvent>>);
 
 impl Host<SilacNode> for Addresses {
@@ -61,7 +61,7 @@ impl Host<SilacNode> for Addresses {
     }
 }
 
-/// A game that all join by way of the first.
+/// A game that all nodes join through the first.
 struct Game {
     network: Network<SilacNode>,
     host: Addresses,
@@ -86,7 +86,7 @@ impl Game {
         self.network.command(at, command, &mut self.host);
     }
 
-    /// One after the other, on a bad network.
+    /// Nodes join one after the other, on a bad network.
     fn on_bad_network(seed: u64) -> Game {
         let mut game = Game::new(
             NODES,
@@ -107,12 +107,13 @@ impl Game {
         game
     }
 
-    /// All at once, with frames at the same times, and perfect links of ten milliseconds. Two seconds later.
+    /// All nodes join at once, with frames at the same times and perfect links of ten milliseconds; runs for two
+    /// seconds.
     fn in_step(count: usize, fan_out: usize) -> Game {
         let mut game = Game::new(count, NetworkSpec::delayed(Micros(10_000), 1));
         for _ in 0..count {
             let at = game.add(SilacSettings { fan_out, ..SilacSettings::default() });
-            // As over UDP: no link takes a handshake.
+            // As over UDP: links have no handshake.
             for other in 0..at {
                 game.network.connect(at, other, &mut game.host);
             }
@@ -136,14 +137,14 @@ impl Game {
         &self.network.nodes[at].as_ref().unwrap().silac
     }
 
-    /// How often something happened at a node.
+    /// How often an event occurred at a node.
     fn count(&self, at: usize, is_it: impl Fn(&SilacEvent) -> bool) -> usize {
         self.host.0[at].iter().filter(|event| is_it(event)).count()
     }
 }
 
 #[test]
-fn nodes_meet_hear_what_is_done_and_notice_a_crash_on_a_bad_network() {
+fn nodes_meet_learn_of_interactions_and_notice_a_crash_on_a_bad_network() {
     let mut game = Game::on_bad_network(1);
     for at in 0..NODES {
         assert_eq!(game.silac(at).peers().count(), NODES - 1, "known at {at}");
@@ -184,7 +185,7 @@ fn a_node_that_comes_late_is_dialled_again() {
 }
 
 #[test]
-fn a_seed_gives_the_same_bytes_and_another_others() {
+fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     let digest = |seed| Game::on_bad_network(seed).network.digest();
     assert_eq!(digest(1), digest(1));
     assert_ne!(digest(1), digest(2));
@@ -203,7 +204,7 @@ fn another_fan_out_gives_other_bytes() {
 }
 
 #[test]
-fn one_contact_is_enough_to_be_known_by_all() {
+fn one_contact_is_enough_to_become_known_to_all_nodes() {
     let game = Game::in_step(12, 3);
     for at in 0..12 {
         assert_eq!(game.silac(at).peers().count(), 11, "node {at}");
@@ -213,7 +214,7 @@ fn one_contact_is_enough_to_be_known_by_all() {
 }
 
 #[test]
-fn deeds_on_one_element_at_one_time_are_withdrawn_everywhere() {
+fn simultaneous_interactions_with_one_element_are_withdrawn_everywhere() {
     let mut game = Game::in_step(6, 3);
     game.act(1, 5, true);
     game.act(2, 5, true);
@@ -229,7 +230,7 @@ fn deeds_on_one_element_at_one_time_are_withdrawn_everywhere() {
 }
 
 #[test]
-fn deeds_one_after_the_other_stand() {
+fn interactions_one_after_the_other_are_kept() {
     let mut game = Game::in_step(6, 3);
     game.act(1, 5, true);
     game.run(FRAME * 13);
@@ -243,7 +244,7 @@ fn deeds_one_after_the_other_stand() {
 }
 
 #[test]
-fn silence_and_leaving_make_nodes_forget_and_talk_does_not_remind_them() {
+fn silent_and_departed_nodes_are_forgotten_and_late_messages_do_not_bring_them_back() {
     let mut game = Game::in_step(5, 3);
     game.network.command(4, SilacCommand::Leave, &mut game.host);
     game.network.crash(4);
@@ -252,7 +253,7 @@ fn silence_and_leaving_make_nodes_forget_and_talk_does_not_remind_them() {
         let left = SilacEvent::Vanished(id(4), Gone::Left);
         assert_eq!(game.count(at, |event| *event == left), 1, "node {at}");
     }
-    // One more falls silent without a word.
+    // One more crashes without a message.
     game.network.crash(3);
     game.run(SILENCE - FRAME);
     for at in 0..3 {

@@ -4,7 +4,7 @@ use foveate_silac::{Act, SilacEvent, SilacFrame, SilacHost, SilacSettings};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// How long anything may take on a busy machine.
+/// The longest that anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 const GAME: u32 = 7;
 
@@ -19,7 +19,7 @@ fn host(seed: u64) -> SilacHost {
     SilacHost::bind(here, SilacSettings::default(), &format!("player {seed}"), seed).unwrap()
 }
 
-/// Plays until something holds for all.
+/// Plays until a condition holds for all hosts.
 fn until(what: &str, hosts: &mut [SilacHost], mut holds: impl FnMut(&mut SilacHost) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     let mut done = vec![false; hosts.len()];
@@ -33,14 +33,14 @@ fn until(what: &str, hosts: &mut [SilacHost], mut holds: impl FnMut(&mut SilacHo
 }
 
 #[test]
-fn six_meet_through_one_hear_what_is_done_and_notice_who_leaves() {
+fn six_nodes_meet_through_one_learn_of_interactions_and_notice_one_that_leaves() {
     let mut hosts: Vec<SilacHost> = (0..6).map(host).collect();
     let contact = hosts[0].silac.address();
     hosts[0].found(GAME, still(None));
     hosts[1..].iter_mut().for_each(|host| host.join(GAME, &[contact], still(None)));
-    until("everybody knows everybody", &mut hosts, |host| host.silac.peers().count() == 5);
+    until("all nodes know each other", &mut hosts, |host| host.silac.peers().count() == 5);
 
-    // Noise is counted, and does no harm.
+    // Noise is counted and otherwise ignored.
     let noise = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut random = fastrand::Rng::with_seed(3);
     for _ in 0..200 {
@@ -51,7 +51,7 @@ fn six_meet_through_one_hear_what_is_done_and_notice_who_leaves() {
     let actor = hosts[2].silac.id();
     let act = Act { element: 9, lasting: true, frames: 3 };
     hosts[2].step(|_| still(Some(act))).unwrap();
-    until("everybody hears what one does", &mut hosts, |host| {
+    until("all nodes learn of an interaction", &mut hosts, |host| {
         host.drain_events().any(
             |event| matches!(event, SilacEvent::Did(by, deed) if by == actor && deed.element() == 9),
         )
@@ -62,18 +62,18 @@ fn six_meet_through_one_hear_what_is_done_and_notice_who_leaves() {
     let gone = hosts.remove(4);
     let id = gone.silac.id();
     gone.leave();
-    until("everybody forgets who left", &mut hosts, |host| host.silac.peer(id).is_none());
+    until("all nodes forget the one that left", &mut hosts, |host| host.silac.peer(id).is_none());
 }
 
 #[test]
-fn nobody_can_listen_where_others_cannot_reach() {
+fn a_node_cannot_listen_on_the_unspecified_address() {
     let anywhere = SocketAddr::from(([0, 0, 0, 0], 0));
-    let refused = SilacHost::bind(anywhere, SilacSettings::default(), "nobody", 1);
+    let refused = SilacHost::bind(anywhere, SilacSettings::default(), "x", 1);
     assert!(refused.is_err_and(|error| error.to_string().contains("listen")));
 }
 
 #[test]
-fn one_whom_nobody_answers_gives_up() {
+fn a_node_that_no_contact_answers_gives_up() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let settings = SilacSettings { frame: foveate_wire::Micros(5_000), ..SilacSettings::default() };
     let here = SocketAddr::from(([127, 0, 0, 1], 0));

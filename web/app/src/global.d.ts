@@ -1,4 +1,4 @@
-/** What tests and curious people see of a running page in `window.foveate`. */
+/** What tests and developers can read of a running page in `window.foveate`. */
 interface Window {
   foveate?: { readonly page: string; readonly [fact: string]: unknown };
 }

@@ -1,4 +1,4 @@
-/** Three pages behind one bar. Each is loaded when it is opened, and cleans up when it is left. */
+/** Three pages behind one bar. Each is loaded when it is opened, and cleans up when it is closed. */
 
 import "./style/base.css";
 import { bar } from "./ui/bar.js";
@@ -38,7 +38,7 @@ async function open(): Promise<void> {
   mark(entry.path);
   try {
     const mount = await entry.load();
-    // Somebody may have gone on while the page was loading.
+    // The user may have opened another page while this one was loading.
     if (shown === cleanup) await mount(page, cleanup);
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error);

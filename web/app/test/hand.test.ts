@@ -29,7 +29,7 @@ function hand(): { hand: Hand; mouse: (type: string, button: number, buttons: nu
   return { hand: made, mouse };
 }
 
-test("who zooms with the right button fires with the left one", () => {
+test("zooming with the right button, the left one fires", () => {
   const { hand: it, mouse } = hand();
   mouse("pointerdown", 2, 2);
   assert.ok(it.zoomed && !it.fires);

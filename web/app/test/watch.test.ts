@@ -26,7 +26,7 @@ function page() {
   return { asked, client, me, avatars, watch };
 }
 
-test("the camera stays with one's own avatar while that is alive, and for the second after its fall", () => {
+test("the camera stays with the own avatar while it is alive, and for a second after its death", () => {
   const { asked, me, watch } = page();
   watch.update(0);
   watch.toggle();
@@ -42,7 +42,7 @@ test("the camera stays with one's own avatar while that is alive, and for the se
   assert.deepEqual([watch.isAllowed, watch.whom, asked], [true, 2n, [2n]]);
 });
 
-test("only mates are watched, and nobody any more when one is back", () => {
+test("only team mates are watched, until the player is back", () => {
   const { asked, avatars, me, watch } = page();
   me.health = 0;
   watch.update(0);
@@ -57,7 +57,7 @@ test("only mates are watched, and nobody any more when one is back", () => {
   assert.deepEqual([watch.whom, asked.at(-1)], [null, null]);
 });
 
-test("who stops watching while there is no link has stopped after it", () => {
+test("watching that ends without a link has ended after a reconnect", () => {
   const { asked, client, me, watch } = page();
   me.health = 0;
   watch.update(0);

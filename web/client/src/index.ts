@@ -1,10 +1,10 @@
 /**
- * Foveate in the browser, and in Node: the protocol's second implementation, written from `docs/WIRE.md`.
+ * Foveate in the browser and in Node: the protocol's second implementation, written from `docs/WIRE.md`.
  *
- * The path of a packet: a transport hands a datagram to the client → the frame is taken apart (`session/frames`) → the
- * state packet is read whole (`wire/packet`) → applied to the replicas (`replica/replicas`) → drawn through `sample`,
- * smooth (`replica/show`) → acknowledged with the next input. It has no dependencies and refuses to know any game: what
- * is a game's own comes in as a `GameAdapter`.
+ * The path of a packet: a transport passes a datagram to the client → the frame is decoded (`session/frames`) → the
+ * state packet is read as a whole (`wire/packet`) → applied to the replicas (`replica/replicas`) → drawn through
+ * `sample`, smoothed (`replica/show`) → acknowledged with the next input. It has no dependencies and knows no game: a
+ * game is passed in as a `GameAdapter`.
  */
 export * from "./client/types.js";
 export { connect } from "./client/connect.js";

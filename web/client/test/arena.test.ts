@@ -1,4 +1,4 @@
-/** The arena's movement, rules of one's own avatar and ways of units, against `vectors/arena.json`, to the last bit. */
+/** The arena's movement, the own avatar's rule and ways of units, against `vectors/arena.json`, to the last bit. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CollisionMap, Ways, arenaGame, parseArena, readControls, step, writeControls } from "../src/arena/index.js";
@@ -54,7 +54,7 @@ test("long walks along walls and into corners end where the server's do", () => 
   assert.ok(steps >= 3_000 && slid > 100, `${steps} steps, ${slid} of them along walls`);
 });
 
-test("one's own avatar is predicted lane by lane, weapons and reins included", () => {
+test("the own avatar is predicted lane by lane, weapons and reins included", () => {
   for (const one of ALL.filter((one) => one.avatar !== undefined)) {
     const game = arenaGame(one.schema ?? "", one.map);
     let state: Int32Array = Int32Array.from(one.before ?? []);

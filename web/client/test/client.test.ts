@@ -15,7 +15,7 @@ import { Schema } from "../src/wire/schema.js";
 const SCHEMA = Schema.parse("thing: max_speed=1 fall=0\nthing.on: Symbol { count: 2 } role=Plain floor=0\n");
 const KEY = new Uint8Array(16).fill(3);
 
-/** One end of a link, with a server at the other that answers as it is told. */
+/** One end of a link; the test controls the server at the other end. */
 class Wire implements Transport {
   onDatagram: (bytes: Uint8Array) => void = () => {};
   onMessage: (bytes: Uint8Array) => void = () => {};
@@ -155,7 +155,7 @@ test("a page's mistakes neither end the link nor stop its rounds", async () => {
   client.leave();
 });
 
-test("who is refused hears why", async () => {
+test("a refused client gets the reason", async () => {
   const client = clientOf(new Script([{ answer: refuse("name-taken") }]));
   await assert.rejects(client.join(), (error: unknown) => error instanceof RefusedError && error.refusal.why === "name-taken");
   assert.equal(client.state, "refused");
@@ -213,7 +213,7 @@ test("a refusal that does not pass ends coming back", async () => {
   assert.equal(client.refusal?.why, "schema");
 });
 
-test("in another session a player's number is somebody else's", async () => {
+test("in another session a player's number is another player's", async () => {
   const script = new Script([{ answer: welcome }, { answer: (wire) => welcome(wire, false) }]);
   const client = clientOf(script);
   await client.join();

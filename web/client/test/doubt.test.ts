@@ -1,4 +1,4 @@
-/** One's own avatar, when no state says that it is elsewhere than was foreseen. */
+/** Correcting the own avatar when no state says that it is elsewhere than predicted. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Core } from "../src/client/core.js";
@@ -24,7 +24,7 @@ interface Inside {
   replicas: { applyFull(n: number, alias: number, tick: number, changed: () => void): void };
 }
 
-/** A core whose avatar stands at 0, and has foreseen a step by so much. */
+/** A core whose avatar stands at 0, and has predicted a step of this length. */
 function standing(by: number): Inside {
   const core = new Core(STEP, SCHEMA, "predict", { change: () => {}, event: () => {} }, () => 0);
   const inside = core as unknown as Inside;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { idKind, idOrigin, idSerial, objectId } from "../src/wire/ids.js";
 
-test("an id says who its object belongs to, whoever created it", () => {
+test("an id gives the object's owner, whichever player created it", () => {
   for (const [serial, origin] of [
     [0, 7],
     [42, 7],

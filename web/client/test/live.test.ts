@@ -28,7 +28,7 @@ function join(game: ArenaGame, name: string): Promise<Client<Controls, Action, E
   return connect({ base: BASE, name, game, transport: "websocket" });
 }
 
-/** Walks in circles for so many inputs. */
+/** Walks in circles for this many inputs. */
 function walk(client: Client<Controls, Action, Event>, inputs: number): () => boolean {
   let given = 0;
   client.onTick(() => ({ walk: { forward: 127, strafe: 0, yaw: (given++ * 400) & 0xffff }, fire: null, hands: "blaster" }));
@@ -48,7 +48,7 @@ test("a page that knows no game sees the others move", { skip: ABSENT, timeout: 
   client.leave();
 });
 
-test("one's own avatar is where it was foreseen, and its name is known", { skip: ABSENT, timeout: 120_000 }, async (t) => {
+test("the own avatar is where it was predicted, and its name is known", { skip: ABSENT, timeout: 120_000 }, async (t) => {
   const [game, name] = [await arena(), `walker-${process.pid}`];
   const client = await join(game, name);
   await until(() => client.own() !== null);

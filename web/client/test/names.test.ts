@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Names } from "../src/client/names.js";
 
-/** Of the requests of a player in a round a server answers so many. */
+/** How many of a player's requests a server answers in a round. */
 const ANSWERED = 32;
 
 test("a crowd's names are asked for bit by bit, each once", () => {
@@ -21,7 +21,7 @@ test("a crowd's names are asked for bit by bit, each once", () => {
   assert.ok(4 * most <= ANSWERED, `${most} in a round`);
 });
 
-test("who was not here is asked for again after a while", () => {
+test("the name of an absent player is requested again after a while", () => {
   let asked = 0;
   const names = new Names(() => asked++);
   names.of(1);

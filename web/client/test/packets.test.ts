@@ -1,4 +1,4 @@
-/** Packets of a real server, taken in as the Rust client takes them in; and bytes that nobody made on purpose. */
+/** Packets of a real server, applied as by the Rust client; and arbitrary bytes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Replicas } from "../src/replica/replicas.js";

@@ -585,7 +585,7 @@ test("an answer to joining that is Redirect to an unreachable server fails", asy
   await assert.rejects(joined, ConnectError);
 });
 
-test("who leaves closes all links", async (t) => {
+test("leaving closes all links", async (t) => {
   const world = new World(t);
   const [home, next] = await world.ready();
   world.client.leave();

@@ -14,7 +14,7 @@ const SCHEMA = Schema.parse(
 );
 const ROUND = 50_000;
 
-/** A state at x (steps), moving by so many steps a round. */
+/** A state at x (in steps), moving by this many steps per round. */
 function push(replica: Replica, tick: number, x: number, options: { by?: number; yaw?: number; jumped?: boolean } = {}): void {
   const packet = new Packet();
   packet.lanes.set([0, 0, x, 0, options.yaw ?? 0], packet.room(5));
@@ -92,7 +92,7 @@ test("interpolation does not cross a jump that is too short to be marked as one"
 
 test("interpolation goes on as predicted while nothing is said, and neither leaps nor steps back", () => {
   const [replica, smoother, out] = [thing(0, 100, 4), new Smoother("interpolate", ROUND), newSample()];
-  // Who walks straight is told of every forty rounds. Frames of a fifth of a round.
+  // A state of an avatar that walks straight is sent every forty rounds. A frame takes a fifth of a round.
   let last = -1;
   for (let frame = 50; frame < 1_000; frame++) {
     if (frame % 200 === 0) push(replica, frame / 5, 100 + (4 * frame) / 5, { by: 4 });

@@ -1,4 +1,4 @@
-/** WebTransport's sessions, with a browser that does as it is told. */
+/** WebTransport sessions, with a browser that the test controls. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openWebTransport } from "../src/transport/webtransport.js";
@@ -7,7 +7,7 @@ import { openWebTransport } from "../src/transport/webtransport.js";
 class Session {
   static last: Session;
   static stream = new Uint8Array(0);
-  /** Never settles: the session stands until somebody closes it. */
+  /** Never settles: the session stays open until it is closed. */
   readonly closed = new Promise<never>(() => {});
   closes = 0;
   readonly ready = Promise.resolve();

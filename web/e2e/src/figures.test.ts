@@ -163,7 +163,7 @@ test("two hundred avatars cost little", async (t) => {
   const operator = await Person.create(browser);
   await operator.page.goto(`${server.url}/observatory`);
   await operator.page.getByTestId("tab-view").click();
-  // Everything to everybody, so that all two hundred are there.
+  // All states to all players, so that all two hundred are present.
   await operator.page.getByTestId("preset-broadcast").click();
   await player.until<{ avatars: number }>("counts", (counts) => counts.avatars > 195, "all are seen");
   await operator.close();

@@ -55,7 +55,7 @@ interface Figures {
   observers: Observed[];
 }
 
-test("everybody is on the map, and in the table", async () => {
+test("all players are on the map and in the table", async () => {
   await operator.until<Drawn>("drawn", (drawn) => drawn.truth > 60, "all avatars are drawn");
   await operator.page.getByTestId("observers").getByText("olga").waitFor();
 });

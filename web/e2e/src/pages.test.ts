@@ -126,7 +126,7 @@ test("the bar leads to all three pages, by keyboard, too", async () => {
   await person.close();
 });
 
-test("who leaves while the arena loads stays where they went", async () => {
+test("a user who leaves while the arena loads stays on the other page", async () => {
   const person = await Person.create(browser);
   const { page } = person;
   let answer = (): void => undefined;
@@ -149,7 +149,7 @@ test("who leaves while the arena loads stays where they went", async () => {
   await person.close();
 });
 
-test("the arena, once loaded, leaves the keyboard to who uses it already", async () => {
+test("the arena, once loaded, does not take the keyboard focus", async () => {
   const person = await Person.create(browser);
   const { page } = person;
   await page.goto(server.url);

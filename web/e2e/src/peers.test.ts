@@ -98,7 +98,7 @@ test("an operator of this machine looks on at what the peer knows", async () => 
   await operator.close();
 });
 
-test("only one sits at a window, and whoever comes after they left finds it free", async () => {
+test("a window has one player at a time, and is free after that player left", async () => {
   const bob = await Person.create(browser);
   await assert.rejects(bob.join(url, "bob"));
   await ada.close();

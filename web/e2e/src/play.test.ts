@@ -32,7 +32,7 @@ after(async () => {
   await server?.stop();
 });
 
-test("who joins has an avatar, and sees others with their names", async () => {
+test("a player that joins has an avatar and sees others with their names", async () => {
   await ada.until<Avatar[]>("others", (others) => others.length > 3, "others are seen");
   await ada.until<{ avatars: number; bases: number }>("counts", (c) => c.bases > 0, "bases are seen");
   assert.deepEqual(ada.complaints, []);
@@ -55,7 +55,7 @@ test("keys move the avatar, and the server agrees with the prediction", async ()
   );
   const own = await ada.fact<Own>("own");
   assert.ok(far(own, from) > 4, `moved by ${far(own, from)}`);
-  // Half an avatar's width: what nobody notices. Other lanes, such as health, are never foreseen.
+  // Half an avatar's width cannot be noticed. Other lanes, such as health, are never predicted.
   assert.ok(correction < 1, `corrected by ${correction}`);
 });
 
@@ -149,7 +149,7 @@ test("a unit goes where it is sent, and can be taken over", async () => {
   await page.keyboard.press("KeyT");
 });
 
-test("who is alive watches nobody", async () => {
+test("a living player cannot watch others", async () => {
   const { page } = ada;
   assert.equal(await page.getByTestId("watch").isDisabled(), true);
   await page.keyboard.press("KeyV");

@@ -51,7 +51,7 @@ test("a page from elsewhere may not connect", async () => {
   assert.equal(await upgrade("/play", { origin: server.url }), 101);
 });
 
-test("nobody looks on without the operator’s token", async () => {
+test("observing requires the operator’s token", async () => {
   assert.equal(await upgrade("/observe", { origin: server.url }), 401);
   assert.equal(await upgrade("/observe?token=wrong-wrong-wrong-wrong", { origin: server.url }), 403);
   assert.equal(await upgrade(`/observe?token=${TOKEN}`, { origin: server.url }), 101);
@@ -142,7 +142,7 @@ test("a tab that sleeps wakes up and plays on", async () => {
   await person.close();
 });
 
-test("who is invited gets in, by the address or by hand", async () => {
+test("an invited player joins, by the address or by hand", async () => {
   const door = await Server.start({ bots: 2, players: 16, invited: true });
   const person = await Person.create(browser);
   await assert.rejects(person.join(door.url, "ada"), /asks for an invitation/);

@@ -1,4 +1,4 @@
-/** A running `foveate serve` with ports and a folder of its own. */
+/** A running `foveate serve`, or `foveate mesh`, with ports and a folder of its own. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -16,10 +16,12 @@ export interface ServerOptions {
   /** For how many the world is made. */
   players: number;
   seed?: number;
-  /** Asks operators for this token. */
+  /** The token that operators need. */
   token?: string;
   observe?: boolean;
-  /** Lets nobody in without an invitation. */
+  /** Region servers, if there is more than one server. */
+  regions?: number;
+  /** Requires an invitation to join. */
   invited?: boolean;
 }
 
@@ -48,7 +50,7 @@ export class Server {
     return `http://127.0.0.1:${this.webPort}`;
   }
 
-  /** An invitation for somebody. */
+  /** An invitation for a player. */
   invitation(name: string): string {
     const asked = ["token", "--secret", join(this.folder, "secret"), "--name", name];
     return execFileSync(program(), asked, { encoding: "utf8" }).trim();
@@ -69,7 +71,9 @@ export class Server {
   /** The same world again, at the same ports. */
   async run(): Promise<void> {
     await this.configure(this.options);
-    const child = spawn(program(), ["serve", "--config", join(this.folder, "server.toml")], {
+    const { regions } = this.options;
+    const topology = regions === undefined ? ["serve"] : ["mesh", "--regions", String(regions)];
+    const child = spawn(program(), [...topology, "--config", join(this.folder, "server.toml")], {
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.process = child;
@@ -83,7 +87,7 @@ export class Server {
       let said = "";
       child.stdout.on("data", (bytes: Buffer) => {
         said += bytes.toString();
-        const game = /^listening on \S+:(\d+)$/m.exec(said);
+        const game = /^(?:server \d+ )?listening on \S+:(\d+)$/m.exec(said);
         const web = /^pages on http:\/\/\S+:(\d+)\/$/m.exec(said);
         if (!game || !web) return;
         [this.gamePort, this.webPort] = [Number(game[1]), Number(web[1])];
@@ -133,7 +137,7 @@ export function program(): string {
   return resolve(found);
 }
 
-/** Where screenshots go: a test leaves the documentation alone unless it is told to renew it. */
+/** Where screenshots go: a test leaves the documentation alone unless it is asked to update it. */
 export const IMAGES = process.env.FOVEATE_IMAGES
   ? join(ROOT, "docs", "images")
   : join(ROOT, "target", "screenshots");

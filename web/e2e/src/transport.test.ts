@@ -43,7 +43,7 @@ test("with UDP blocked the page falls back to WebSocket by itself and plays on",
   await person.context.route("**/connect.json", async (route) => {
     const answer = await route.fetch();
     const found = (await answer.json()) as { webtransport?: { port: number } };
-    // Nobody listens there: packets go nowhere, as behind a firewall.
+    // No program listens there: packets are lost, as behind a firewall.
     if (found.webtransport) found.webtransport.port = 9;
     await route.fulfill({ response: answer, json: found });
   });

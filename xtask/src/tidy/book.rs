@@ -4,7 +4,7 @@ use super::Finding;
 use super::tree::Tree;
 
 const README: &str = "README.md";
-/// The most words of the README, counted as `wc -w` does: code and tables included.
+/// Most words of the README as `wc -w` counts them, including code and tables.
 const MAX_README_WORDS: usize = 700;
 const FOLDER: &str = "docs/";
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(readme_is_short(&Tree::of(&[(README, &text)])).len(), 1);
     }
 
-    /// The chapters that are found missing from a summary.
+    /// The chapters that are missing from a summary.
     fn unlisted(summary: &str) -> Vec<String> {
         let tree = Tree::of(&[
             (SUMMARY, summary),

@@ -1,4 +1,4 @@
-//! Crates say what they are for, and why they depend on what they depend on.
+//! Crates have descriptions, and their dependencies have reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,15 @@ use toml::{Table, Value};
 use super::Finding;
 use super::tree::Tree;
 
-/// Where each direct dependency stands in a table, its name in backticks in the first column.
+/// The page whose tables have each direct dependency, its name in backticks in the first column.
 const REASONS: &str = "docs/DEPENDENCIES.md";
 /// The tables of a Cargo manifest that name dependencies.
 const CARGO_TABLES: &[&str] = &["dependencies", "dev-dependencies", "build-dependencies"];
-/// The tables of an npm manifest that do.
+/// The tables of an npm manifest that name dependencies.
 const NPM_TABLES: &[&str] =
     &["dependencies", "devDependencies", "peerDependencies", "optionalDependencies"];
 
-/// Every package has a description, and its `lib.rs` and `main.rs` begin with module documentation.
+/// Every package has a description, and its `lib.rs` and `main.rs` start with module documentation.
 pub fn crates_introduce_themselves(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text, manifest) in cargo_manifests(tree, &mut findings) {
@@ -39,8 +39,7 @@ pub fn crates_introduce_themselves(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Every direct external dependency has its reason, and every reason its dependency. Packages of
-/// the tree itself need none.
+/// Every direct external dependency has a reason, and every reason a dependency. Packages of the tree itself need none.
 pub fn dependencies_are_explained(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let named = named_dependencies(tree, &mut findings);
@@ -60,7 +59,7 @@ pub fn dependencies_are_explained(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Every Cargo manifest that can be read; the others are findings.
+/// Every valid Cargo manifest; the others are findings.
 fn cargo_manifests<'a>(
     tree: &'a Tree,
     findings: &mut Vec<Finding>,
@@ -75,14 +74,14 @@ fn cargo_manifests<'a>(
     manifests
 }
 
-/// Each external dependency with the place that first names it.
+/// Each external dependency, with the place that first names it.
 fn named_dependencies(
     tree: &Tree,
     findings: &mut Vec<Finding>,
 ) -> BTreeMap<String, (String, usize)> {
     let mut own = BTreeSet::new();
     let mut named = BTreeMap::new();
-    // A manifest that cannot be read is already a finding of the check above.
+    // An invalid manifest is already a finding of the check above.
     for (file, text, manifest) in cargo_manifests(tree, &mut Vec::new()) {
         own.extend(
             manifest
@@ -150,10 +149,10 @@ fn is_named(file: &str, name: &str) -> bool {
 }
 
 fn broken(error: &str) -> String {
-    format!("cannot be read: {error}; mend the manifest")
+    format!("cannot be read: {error}; fix the manifest")
 }
 
-/// The first line that begins with the key, from one; one where a key is written in an unusual way.
+/// The first line that starts with the key, from one; one if the key is written in an unusual way.
 fn line_of(text: &str, key: &str) -> usize {
     let begins = |line: &str| {
         let rest = line.trim_start().strip_prefix(key);
@@ -168,7 +167,7 @@ mod tests {
 
     const TABLE: &str = "# Dependencies\n\n| crate | why |\n| --- | --- |\n";
 
-    /// What is found with one manifest and the given rows of reasons.
+    /// The findings in one manifest with these rows of reasons.
     fn unexplained(manifest: &str, rows: &str) -> Vec<String> {
         let reasons = format!("{TABLE}{rows}");
         let tree = Tree::of(&[("crates/a/Cargo.toml", manifest), (REASONS, &reasons)]);
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn crates_begin_with_documentation_and_have_a_description() {
+    fn crates_start_with_documentation_and_have_a_description() {
         let whole = "[package]\nname = \"a\"\ndescription = \"does a\"\n";
         let found = |manifest: &str, source: &str| {
             let tree = Tree::of(&[("a/Cargo.toml", manifest), ("a/src/main.rs", source)]);

@@ -1,4 +1,4 @@
-//! What is deployed: files that are named are there, images are pinned, processes are not root and end in order.
+//! Deployment files: named files exist, images are pinned, processes are not root and stop cleanly.
 
 use super::Finding;
 use super::tree::Tree;
@@ -6,14 +6,14 @@ use super::tree::Tree;
 const FOLDER: &str = "deploy/";
 const IMAGE: &str = "deploy/Dockerfile";
 const COMPOSE: &str = "deploy/compose.yaml";
-/// Made by the operator; it must not be in the tree.
+/// Created by the operator; it must not be in the tree.
 const SECRET: &str = "world.key";
-/// What every unit says.
+/// Lines that every unit must have.
 const UNIT: &[&str] = &["ExecStart=", "User=", "Restart=", "NoNewPrivileges=yes", "WantedBy="];
-/// What the image says, in its last stage.
+/// Lines that the image's last stage must have.
 const STAGE: &[&str] = &["USER ", "ENTRYPOINT ", "STOPSIGNAL "];
 
-/// Units, image and compose file keep their form.
+/// Units, image and compose file follow the rules.
 pub fn deployment_is_sound(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.texts().filter(|(file, _)| file.starts_with(FOLDER)) {
@@ -51,7 +51,7 @@ fn missing(file: &str, text: &str, wanted: &[&str]) -> Vec<Finding> {
     gone.map(|begin| Finding::new(file, 1, format!("no line `{begin}…`; add one"))).collect()
 }
 
-/// Files, volumes and secrets that are used are there; ports are published once.
+/// Files, volumes and secrets that are used exist; each port is published once.
 fn compose(tree: &Tree, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let declared = |name: &str| text.lines().any(|line| line == format!("  {name}:"));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_says_what_runs_as_whom() {
+    fn a_unit_states_its_program_and_user() {
         let unit = "[Service]\nExecStart=/x\nUser=y\nRestart=always\nNoNewPrivileges=yes\n\
                     [Install]\nWantedBy=z\n";
         assert!(found(&[("deploy/systemd/x.service", unit)]).is_empty());
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compose_file_names_what_is_there() {
+    fn a_compose_file_names_existing_files() {
         let text = "services:\n  a:\n    image: n:1\n    volumes:\n      - ledger:/data\n      \
                     - ./r.toml:/r:ro\n    secrets:\n      - source: key\n    ports:\n      \
                     - \"1:2/udp\"\nsecrets:\n  key:\nvolumes:\n  ledger:\n";

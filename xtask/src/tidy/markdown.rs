@@ -1,16 +1,18 @@
-//! Paths that the documentation names exist.
+//! Paths and tests named in documentation exist.
+
+use std::collections::BTreeSet;
 
 use super::Finding;
 use super::tree::Tree;
 
-/// Endings by which a name with a slash is taken for a path even if its first folder is unknown.
+/// Endings by which a name with a slash counts as a path even if its first folder is unknown.
 const ENDINGS: &[&str] = &[
     ".css", ".csv", ".gz", ".h", ".html", ".js", ".json", ".lock", ".md", ".rs", ".sh", ".toml",
     ".ts", ".tsx", ".yml",
 ];
 
-/// Every relative path in code spans and links of Markdown files leads somewhere. Fenced blocks are
-/// left out: what stands there is a program's input or output.
+/// Every relative path in code spans and links of Markdown files exists. Fenced blocks are left out: they are input or
+/// output of programs.
 pub fn named_paths_exist(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.texts_with(&["md"]) {
@@ -43,6 +45,34 @@ pub fn named_paths_exist(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Every long name in code spans of Markdown files, such as a test's, is in a source file: tests are renamed, and
+/// documents that promise one must follow. Names of metrics are left out, which programs put together.
+pub fn named_tests_exist(tree: &Tree) -> Vec<Finding> {
+    let sources: BTreeSet<&str> = tree
+        .texts_with(&["rs", "ts", "toml", "py"])
+        .flat_map(|(_, text)| text.split(|c: char| !c.is_alphanumeric() && c != '_'))
+        .filter(|word| is_long_name(word))
+        .collect();
+    let mut findings = Vec::new();
+    for (file, text) in tree.texts_with(&["md"]) {
+        for (line, content) in prose(text) {
+            for span in code_spans(content).into_iter().filter(|span| is_long_name(span)) {
+                if !sources.contains(span) {
+                    let what = format!("`{span}` is in no source file; was it renamed?");
+                    findings.push(Finding::new(file, line, what));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Whether a word is four or more words joined by underscores, and not the name of a metric.
+fn is_long_name(word: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    word.matches('_').count() >= 3 && word.bytes().all(plain) && !word.starts_with("foveate_")
+}
+
 /// The lines outside fenced blocks, numbered from one.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fence: Option<&str> = None;
@@ -59,7 +89,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What stands between equally long runs of backticks.
+/// The text between equally long runs of backticks.
 fn code_spans(line: &str) -> Vec<&str> {
     let mut spans = Vec::new();
     let mut rest = line;
@@ -99,9 +129,9 @@ fn links(line: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The path that a code span names, if it looks like one into the tree: with a slash and either a
-/// known first folder or a known ending, or a bare Markdown file. A place-holder such as
-/// `docs/adr/NNNN-title.md` names the folder above it; `path:line` and `path::item` name the file.
+/// The path that a code span names, if it looks like one in the tree: with a slash and either a known first folder or a
+/// known ending, or a Markdown file without a folder. A placeholder such as `docs/adr/NNNN-title.md` names the folder
+/// above it; `path:line` and `path::item` name the file.
 fn as_path(tree: &Tree, span: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./@*<>{}:,#".contains(c);
     if span.is_empty() || !span.chars().all(plain) || span.starts_with(['/', '-', '@', '*', '#']) {
@@ -125,7 +155,7 @@ fn as_path(tree: &Tree, span: &str) -> Option<String> {
     Some(whole.join("/"))
 }
 
-/// Does the path exist below one of the folders?
+/// Whether the path exists below one of the folders.
 fn resolves(tree: &Tree, folders: &[&str], path: &str) -> bool {
     folders.iter().any(|folder| {
         let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
@@ -149,10 +179,10 @@ fn resolves(tree: &Tree, folders: &[&str], path: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// No line at all.
+    /// No lines.
     const NONE: [usize; 0] = [];
 
-    /// The lines of `docs/GUIDE.md` that are found fault with, in a small tree.
+    /// The lines of `docs/GUIDE.md` with findings, in a small tree.
     fn faults(text: &str) -> Vec<usize> {
         let tree = Tree::of(&[
             ("docs/GUIDE.md", text),
@@ -164,6 +194,21 @@ mod tests {
             (".gitignore", "/target\n/reports\n"),
         ]);
         named_paths_exist(&tree).into_iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn a_test_that_a_document_names_must_exist() {
+        let tree = Tree::of(&[
+            ("a.rs", "fn a_flood_closes_the_link() {}"),
+            ("SECURITY.md", "`a_flood_closes_the_link`, `a_flood_ended_the_link`, `max_links`\n"),
+            (
+                "docs/METRICS.md",
+                "`foveate_region_handoffs_total`\n```\n`not_read_at_all_here`\n```\n",
+            ),
+        ]);
+        let found = named_tests_exist(&tree);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].to_string().starts_with("SECURITY.md:1: `a_flood_ended_the_link`"));
     }
 
     #[test]
@@ -191,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn place_holders_name_the_folder_above() {
+    fn placeholders_name_the_folder_above() {
         assert_eq!(
             faults("`docs/adr/NNNN-title.md` `crates/*/src` `crates/<name>/src/lib.rs`"),
             NONE

@@ -1,12 +1,12 @@
-//! One name, one type: a public type's name stands for one thing in the whole workspace.
+//! One name, one type: every public type has a unique name in the workspace.
 
 use std::collections::BTreeMap;
 
 use super::Finding;
 use super::tree::Tree;
 
-/// Names that still stand for more than one type. The list only shrinks: a name that is unique again must
-/// leave it, and none may come.
+/// Names that more than one type still has. The list may only shrink: a name that has become unique must be removed,
+/// and none may be added.
 const DOUBLED: &[&str] = &[];
 
 /// Public structs, enums and traits of library and program code have different names.
@@ -46,7 +46,7 @@ fn doubled_beside(tree: &Tree, known: &[&str]) -> Vec<Finding> {
     findings
 }
 
-/// The name that a line at the top level of a file defines.
+/// The name of the type that a top-level line defines.
 fn public_type(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("pub ")?;
     let kinds = ["struct ", "enum ", "trait "];

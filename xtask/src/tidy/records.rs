@@ -1,4 +1,4 @@
-//! The changelog and the decision records keep their form.
+//! The changelog and the decision records follow their format.
 
 use super::Finding;
 use super::tree::Tree;
@@ -6,10 +6,10 @@ use super::tree::Tree;
 const CHANGELOG: &str = "CHANGELOG.md";
 const UNRELEASED: &str = "## [Unreleased]";
 const DECISIONS: &str = "docs/adr/";
-/// What every decision record says.
+/// Headings that every decision record has.
 const PARTS: &[&str] = &["## Context", "## Decision", "## Consequences"];
 
-/// The changelog has a place for the next change.
+/// The changelog has a section for the next change.
 pub fn changelog_is_open(tree: &Tree) -> Vec<Finding> {
     let text = tree.text(CHANGELOG).unwrap_or_default();
     if text.lines().any(|line| line.trim_end() == UNRELEASED) {
@@ -18,8 +18,7 @@ pub fn changelog_is_open(tree: &Tree) -> Vec<Finding> {
     vec![Finding::new(CHANGELOG, 1, format!("no `{UNRELEASED}` heading; add one at the top"))]
 }
 
-/// Decision records are named `NNNN-title.md`, counted from one without gaps, and have all their
-/// parts.
+/// Decision records are named `NNNN-title.md`, numbered from one without gaps, and have all headings.
 pub fn decisions_are_in_order(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut expected = 1;
@@ -31,7 +30,7 @@ pub fn decisions_are_in_order(tree: &Tree) -> Vec<Finding> {
             continue;
         };
         if number != expected {
-            let what = format!("number {expected:04} was to be next; number records without gaps");
+            let what = format!("expected number {expected:04}; number records without gaps");
             findings.push(Finding::new(file, 1, what));
         }
         expected = number + 1;
@@ -88,7 +87,7 @@ mod tests {
         let gap = found(&[("docs/adr/0001-a.md", WHOLE), ("docs/adr/0003-b.md", WHOLE)]);
         assert_eq!(
             gap,
-            ["docs/adr/0003-b.md:1: number 0002 was to be next; number records without gaps"]
+            ["docs/adr/0003-b.md:1: expected number 0002; number records without gaps"]
         );
         assert_eq!(found(&[("docs/adr/0001-a.md", WHOLE), ("docs/adr/0001-b.md", WHOLE)]).len(), 1);
         assert_eq!(found(&[("docs/adr/0002-a.md", WHOLE)]).len(), 1);

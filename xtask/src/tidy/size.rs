@@ -1,17 +1,17 @@
-//! Files and functions stay small enough to read in one go.
+//! Files and functions are small enough to read at once.
 
 use super::Finding;
 use super::source::{Language, blank};
 use super::tree::Tree;
 
-/// Above this, a file holds more than one idea.
+/// A longer file has more than one idea.
 const FILE_LINES: usize = 800;
-/// Tests in a file of their own are lists; those may be longer.
+/// The limit for files with only tests, which are lists and may be longer.
 const TEST_FILE_LINES: usize = 1_200;
-/// The aim is about 70; this is where it stops being a matter of taste.
+/// The aim is about 70; from here on it is not a matter of taste.
 const FUNCTION_LINES: usize = 100;
 
-/// Rust and TypeScript files keep to their limit.
+/// Rust and TypeScript files are within their limit.
 pub fn files_are_short(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.texts().filter(|(file, _)| Language::of(file).is_some()) {
@@ -26,7 +26,7 @@ pub fn files_are_short(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Functions keep to their limit, from the line of their name to the closing brace.
+/// Functions are within their limit, from the line of their name to the closing brace.
 pub fn functions_are_short(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.texts() {
@@ -48,9 +48,9 @@ pub fn functions_are_short(tree: &Tree) -> Vec<Finding> {
 #[derive(Debug, PartialEq, Eq)]
 struct Function {
     name: String,
-    /// Where its name stands, from one.
+    /// The line of its name, from one.
     line: usize,
-    /// From there to the closing brace.
+    /// Lines from there to the closing brace.
     lines: usize,
 }
 
@@ -70,7 +70,7 @@ fn functions(text: &str, language: Language) -> Vec<Function> {
     found
 }
 
-/// Blanked source. All positions count characters.
+/// Source text without comments and literals. All positions count characters.
 struct Code(Vec<char>);
 
 impl Code {
@@ -82,7 +82,7 @@ impl Code {
         self.0[..at.min(self.0.len())].iter().filter(|c| **c == '\n').count() + 1
     }
 
-    /// The name that begins at `at`, unless `at` is in the middle of one.
+    /// The name that starts at `at`, unless `at` is within one.
     fn word(&self, at: usize) -> Option<String> {
         let part = |c: &char| c.is_alphanumeric() || *c == '_' || *c == '$';
         let inside = at > 0 && part(&self.0[at - 1]);
@@ -114,8 +114,7 @@ impl Code {
         self.0.len()
     }
 
-    /// `fn name … {` at `at`: the name and the position of the brace. A declaration without body is
-    /// none.
+    /// `fn name … {` at `at`: the name and the position of the brace. `None` for a declaration without a body.
     fn rust_function(&self, at: usize) -> Option<(String, usize)> {
         if self.word(at)? != "fn" {
             return None;
@@ -166,16 +165,14 @@ impl Code {
         (is_body && self.at(brace) == Some('{')).then_some((name, brace))
     }
 
-    /// What follows `(…)` and an optional `: type`: the brace of a body, an arrow, or something
-    /// else.
+    /// What follows `(…)` and an optional `: type`: the brace of a body, an arrow, or something else.
     fn body_after_parameters(&self, open: usize) -> Option<usize> {
         let mut at = self.skip_space(self.closing(open) + 1);
         if self.at(at)? != ':' {
             return Some(at);
         }
         at = self.skip_space(at + 1);
-        // A type ends before the first brace that does not begin it; object types are stepped over
-        // whole.
+        // A type ends before the first brace that does not start it; object types are skipped as a whole.
         let mut type_wanted = true;
         loop {
             match self.at(at)? {

@@ -1,6 +1,9 @@
-//! Source text with comments and literals blanked out, so that braces and words can be counted.
+//! Source text without comments and literals, so that braces and words can be counted; and its comments
+//! alone, so that their words can be checked.
 
-/// The languages that are measured.
+use std::ops::Range;
+
+/// The supported languages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     Rust,
@@ -8,7 +11,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// By the file's ending.
+    /// The language for a file's ending.
     pub fn of(path: &str) -> Option<Self> {
         match path.rsplit_once('.')?.1 {
             "rs" => Some(Self::Rust),
@@ -18,22 +21,51 @@ impl Language {
     }
 }
 
-/// `text` with every character of a comment or inside a literal replaced by a space. Line breaks
-/// stay where they are, and so does the number of characters; code is kept.
+/// Replaces every character of comments and within literals by a space. Line breaks and the number of characters stay
+/// the same.
 pub fn blank(text: &str, language: Language) -> Vec<char> {
-    let mut scan = Scan { input: text.chars().collect(), output: Vec::new(), language };
-    scan.code(false);
-    scan.output
+    Scan::of(text, language).output
+}
+
+/// A comment as it is written, with its markers. Consecutive line comments are separate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comment {
+    /// The line of its first character, from one.
+    pub line: usize,
+    pub text: String,
+}
+
+/// All comments of `text`, in order.
+pub fn comments(text: &str, language: Language) -> Vec<Comment> {
+    let scan = Scan::of(text, language);
+    let (mut line, mut at) = (1, 0);
+    let mut found = Vec::new();
+    for range in &scan.comments {
+        line += scan.input[at..range.start].iter().filter(|c| **c == '\n').count();
+        at = range.start;
+        found.push(Comment { line, text: scan.input[range.clone()].iter().collect() });
+    }
+    found
 }
 
 struct Scan {
     input: Vec<char>,
     /// As long as the part of `input` that has been read.
     output: Vec<char>,
+    /// The characters of each comment.
+    comments: Vec<Range<usize>>,
     language: Language,
 }
 
 impl Scan {
+    /// Reads a whole text.
+    fn of(text: &str, language: Language) -> Scan {
+        let input = text.chars().collect();
+        let mut scan = Scan { input, output: Vec::new(), comments: Vec::new(), language };
+        scan.code(false);
+        scan
+    }
+
     fn peek(&self, ahead: usize) -> Option<char> {
         self.input.get(self.output.len() + ahead).copied()
     }
@@ -53,7 +85,7 @@ impl Scan {
         }
     }
 
-    /// Copies code. Inside a template's `${…}` it stops behind the closing brace.
+    /// Copies code. Within a template's `${…}` it stops after the closing brace.
     fn code(&mut self, inside_template: bool) {
         let mut depth = 0_usize;
         while let Some(next) = self.peek(0) {
@@ -70,17 +102,24 @@ impl Scan {
         }
     }
 
-    /// Blanks a comment that begins here. Rust's block comments nest.
+    /// Blanks and notes a comment that begins here.
     fn comment(&mut self) -> bool {
+        let start = self.output.len();
         if self.starts_with("//") {
             while self.peek(0).is_some_and(|c| c != '\n') {
                 self.drop(1);
             }
-            return true;
-        }
-        if !self.starts_with("/*") {
+        } else if self.starts_with("/*") {
+            self.block_comment();
+        } else {
             return false;
         }
+        self.comments.push(start..self.output.len());
+        true
+    }
+
+    /// Rust's block comments nest.
+    fn block_comment(&mut self) {
         let mut depth = 0_usize;
         while self.peek(0).is_some() {
             if self.starts_with("/*") && (depth == 0 || self.language == Language::Rust) {
@@ -96,10 +135,9 @@ impl Scan {
                 self.drop(1);
             }
         }
-        true
     }
 
-    /// Blanks a literal that begins here.
+    /// Blanks a literal that starts here.
     fn literal(&mut self, next: char) -> bool {
         match (self.language, next) {
             (_, '"') | (Language::TypeScript, '\'') => self.quoted(next),
@@ -112,7 +150,7 @@ impl Scan {
         true
     }
 
-    /// The quotes stay, so that a slash behind them is known to divide.
+    /// The quotes stay, so that a slash after them is recognised as a division.
     fn quoted(&mut self, quote: char) {
         self.keep();
         while let Some(next) = self.peek(0) {
@@ -173,7 +211,7 @@ impl Scan {
         }
     }
 
-    /// A slash begins a regular expression where a value is wanted, and divides otherwise.
+    /// Whether a slash here starts a regular expression, since a value is expected, rather than a division.
     fn operand_may_follow(&self) -> bool {
         let before = self.output.iter().rev().find(|c| !c.is_whitespace());
         before.is_none_or(|c| "(,=:[!&|?{;+>".contains(*c))
@@ -198,7 +236,7 @@ impl Scan {
 mod tests {
     use super::*;
 
-    /// The braces that are left, which is all that counting needs.
+    /// The remaining braces, which is all that counting needs.
     fn braces(text: &str, language: Language) -> String {
         let blanked = blank(text, language);
         assert_eq!(blanked.len(), text.chars().count(), "positions have shifted: {text}");
@@ -206,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn rust_comments_and_literals_hold_no_braces() {
+    fn braces_in_rust_comments_and_literals_are_ignored() {
         for (text, left) in [
             ("fn a() { // {\n}", "{}"),
             ("/* { /* { */ { */ {}", "{}"),
@@ -222,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn typescript_comments_and_literals_hold_no_braces() {
+    fn braces_in_typescript_comments_and_literals_are_ignored() {
         for (text, left) in [
             ("{ /* { /* */ }", "{}"),
             (r#"{ '{' "{" '\'{' }"#, "{}"),
@@ -232,6 +270,20 @@ mod tests {
         ] {
             assert_eq!(braces(text, Language::TypeScript), left, "{text}");
         }
+    }
+
+    #[test]
+    fn comments_are_found_with_their_lines_and_literals_are_not() {
+        let found = |text, language| -> Vec<(usize, String)> {
+            comments(text, language).into_iter().map(|it| (it.line, it.text)).collect()
+        };
+        let rust = "/// a,\nfn a() { \"// no\" } // b\n/* c\n/* d */ */ x /* e */";
+        let expected = [(1, "/// a,"), (2, "// b"), (3, "/* c\n/* d */ */"), (4, "/* e */")];
+        let expected = expected.map(|(line, text)| (line, text.to_owned()));
+        assert_eq!(found(rust, Language::Rust), expected);
+        let script = "`// no ${/* a */ 1}`; // b";
+        let expected = [(1, "/* a */".to_owned()), (1, "// b".to_owned())];
+        assert_eq!(found(script, Language::TypeScript), expected);
     }
 
     #[test]

@@ -8,15 +8,14 @@ use std::process::Command;
 use crate::error::TaskError;
 use crate::process;
 
-/// What the checks look at. Paths are relative to the root and parted by `/`.
+/// The files that checks read. Paths are relative to the root, with `/` as separator.
 #[derive(Debug, Default)]
 pub struct Tree {
     /// Text files with their content.
     texts: BTreeMap<String, String>,
-    /// Every file and every folder that holds one.
+    /// Every file, and every folder with a file in it.
     paths: BTreeSet<String>,
-    /// Paths that git ignores: what a build or a run leaves there may be named, but is not there to
-    /// check.
+    /// Paths that git ignores: documentation may name what a build or a run leaves there, but it need not exist.
     ignored: Vec<String>,
 }
 
@@ -29,7 +28,7 @@ impl Tree {
         let mut tree = Self::default();
         for path in String::from_utf8_lossy(&listed).split_terminator('\0') {
             let full = root.join(path);
-            // Git still lists a file whose deletion is not yet staged.
+            // Git still lists a file whose deletion is not staged.
             if !full.is_file() {
                 continue;
             }
@@ -77,7 +76,7 @@ impl Tree {
         self.texts.get(path).map(String::as_str)
     }
 
-    /// Is there such a file, or a folder that holds one?
+    /// Whether there is such a file, or a folder with a file in it.
     pub fn has(&self, path: &str) -> bool {
         path.is_empty() || self.paths.contains(path)
     }
@@ -87,7 +86,7 @@ impl Tree {
         self.paths.iter().any(|path| path.rsplit('/').next() == Some(name))
     }
 
-    /// Does git ignore the path, or a folder above it?
+    /// Whether git ignores the path, or a folder above it.
     pub fn ignores(&self, path: &str) -> bool {
         self.ignored.iter().filter(|ignored| !ignored.is_empty()).any(|ignored| {
             path.strip_prefix(ignored.as_str())

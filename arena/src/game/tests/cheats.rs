@@ -1,4 +1,4 @@
-//! Cheats, each tried against the server that ships: refused and counted, or of no use.
+//! Cheats, each tried against the shipping server: refused and counted, or without effect.
 
 use super::*;
 use crate::game::kinds::point;
@@ -9,7 +9,7 @@ use foveate_node::{Client, Server};
 
 const ROUND: u64 = 50_000;
 
-/// Players on the map with one wall across its middle, on links that take no time.
+/// Players on the map with one wall across its middle, on links without latency.
 struct Table {
     server: Server<Arena>,
     clients: Vec<Client<Arena>>,
@@ -39,7 +39,7 @@ impl Table {
         Micros(self.round * ROUND)
     }
 
-    /// Hands over what either end said, until nothing is left to say.
+    /// Delivers what both ends sent, until there is nothing left.
     fn deliver(&mut self, mut out: RecordingOutbox) {
         let now = self.now();
         while !out.0.is_empty() {
@@ -73,7 +73,7 @@ impl Table {
         }
     }
 
-    /// One round; `input` says what each player does.
+    /// One round; `input` returns each player's input.
     fn round(&mut self, mut input: impl FnMut(usize) -> Controls) {
         self.round += 1;
         let mut down = RecordingOutbox::default();
@@ -118,7 +118,13 @@ impl Table {
         self.put(player, at, |avatar| avatar.team = team);
     }
 
-    /// What a client was told of another player's avatar, if it is up to date.
+    /// An avatar as a client knows it.
+    fn told(&self, player: usize, other: usize) -> Avatar {
+        let replica = self.clients[player].replicas.get(Avatar::of(other as u32 + 1));
+        replica.and_then(|view| view.value::<Avatar>()).expect("in sight")
+    }
+
+    /// Whether a client has an up-to-date state of another player's avatar.
     fn knows(&self, player: usize, other: usize) -> bool {
         let id = Avatar::of(other as u32 + 1);
         let truth = self.avatar(other);
@@ -129,7 +135,7 @@ impl Table {
 }
 
 #[test]
-fn an_enemy_behind_a_wall_is_not_told_and_a_mate_is() {
+fn an_enemy_behind_a_wall_is_not_sent_and_a_team_mate_is() {
     let mut table = Table::new(3, 0);
     table.team(0, (30.0, 50.0), 1);
     table.team(1, (70.0, 50.0), 2);
@@ -140,10 +146,33 @@ fn an_enemy_behind_a_wall_is_not_told_and_a_mate_is() {
     table.team(1, (30.0, 60.0), 2);
     table.rounds(20);
     assert!(table.knows(0, 1), "in plain sight");
-    // Where it went from there is its own affair.
+    // Where it goes from there is not sent.
     table.team(1, (70.0, 55.0), 2);
     table.rounds(40);
     assert!(!table.knows(0, 1));
+}
+
+#[test]
+fn an_enemy_in_sight_shows_quarters_of_its_health_and_no_weapon() {
+    let mut table = Table::new(3, 0);
+    table.team(0, (30.0, 50.0), 1);
+    table.team(1, (30.0, 60.0), 2);
+    table.team(2, (30.0, 45.0), 1);
+    table.rounds(20);
+    let mut hurt = |health| {
+        for player in 0..3 {
+            let Avatar { pos: [x, y], .. } = table.avatar(player);
+            table.put(player, (x, y), |it| (it.health, it.weapon) = (health, Weapon::Lance));
+        }
+        // Idle hands would take the weapon of the controls.
+        let lance = Controls { hands: Weapon::Lance.into(), ..Controls::default() };
+        (0..10).for_each(|_| table.round(|_| lance));
+        [1, 2, 0].map(|other| table.told(0, other)).map(|it| (it.health, it.weapon))
+    };
+    for (health, quarters) in [(100, 100), (99, 100), (51, 75), (50, 50), (1, 25)] {
+        let exact = (health, Weapon::Lance);
+        assert_eq!(hurt(health), [(quarters, Weapon::Blaster), exact, exact]);
+    }
 }
 
 #[test]
@@ -162,10 +191,10 @@ fn no_more_is_learned_by_watching_than_the_game_allows() {
         }
     };
     sweep(&mut table);
-    assert!(!table.knows(0, 1) && !table.knows(0, 3), "while it lives it watches nobody");
+    assert!(!table.knows(0, 1) && !table.knows(0, 3), "while it lives it watches no other avatar");
     assert!(table.server.refusals().excess >= 7, "{:?}", table.server.refusals());
     assert!(table.server.present_players().all(|player| player.watched.is_none()));
-    // Fallen: at once nobody either, and later a mate, but no enemy.
+    // Dead: at once it watches no avatar either, later a team mate, but no enemy.
     let ready = |table: &Table| kinds::ticks_ahead(Tick(table.round as u32), 60);
     let until = ready(&table);
     table.put(0, (30.0, 50.0), |avatar| (avatar.health, avatar.ready) = (0, until));
@@ -183,7 +212,7 @@ fn no_more_is_learned_by_watching_than_the_game_allows() {
 
 #[test]
 fn a_quick_link_gets_no_more_lag_compensation_than_it_has_lag() {
-    // Both claim to have seen the world of nine ticks ago, when the victim was in front of them.
+    // Both claim to have seen the world nine ticks ago, when the victim was in front of them.
     let mut table = Table::new(2, 0);
     table.team(0, (10.0, 20.0), 1);
     table.team(1, (20.0, 20.0), 2);
@@ -200,7 +229,7 @@ fn a_quick_link_gets_no_more_lag_compensation_than_it_has_lag() {
 }
 
 #[test]
-fn who_sends_more_inputs_is_not_faster() {
+fn a_player_who_sends_more_inputs_is_not_faster() {
     let mut table = Table::new(2, 0);
     table.team(0, (10.0, 10.0), 1);
     table.team(1, (10.0, 20.0), 2);
@@ -212,7 +241,7 @@ fn who_sends_more_inputs_is_not_faster() {
     let mut first = 1_000u16;
     for _ in 0..40 {
         table.round(|player| if player == 1 { run } else { Controls::default() });
-        // The cheater sends six new inputs in every round, beside those of the client.
+        // The cheater sends six new inputs in every round, in addition to those of the client.
         let incoming = ClientDatagram { ack: None, clock: 0, first, inputs: vec![run; 6] };
         let mut bytes = Vec::new();
         incoming.write(&mut bytes);
@@ -241,7 +270,7 @@ fn inputs_that_no_player_could_give_are_refused() {
 }
 
 #[test]
-fn players_cannot_ask_what_only_rules_ask_nor_of_what_is_not_theirs() {
+fn players_cannot_request_actions_of_rules_nor_command_others_objects() {
     let mut table = Table::new(2, 1);
     table.team(0, (20.0, 20.0), 1);
     table.team(1, (30.0, 20.0), 2);
@@ -273,7 +302,7 @@ fn players_cannot_ask_what_only_rules_ask_nor_of_what_is_not_theirs() {
 }
 
 #[test]
-fn who_fires_in_every_input_fires_no_faster() {
+fn a_player_who_fires_in_every_input_fires_no_faster() {
     let mut table = Table::new(2, 0);
     table.team(0, (10.0, 20.0), 1);
     table.team(1, (20.0, 20.0), 2);
@@ -283,7 +312,7 @@ fn who_fires_in_every_input_fires_no_faster() {
         let seen = table.server.simulation.publisher.store.tick().0;
         let fire = Controls { fire: Some(seen), ..Controls::default() };
         table.round(|player| if player == 0 { fire } else { Controls::default() });
-        // And six inputs more that fire, in every round.
+        // And six more inputs that fire, in every round.
         let incoming = ClientDatagram { ack: None, clock: 0, first, inputs: vec![fire; 6] };
         let mut bytes = Vec::new();
         incoming.write(&mut bytes);
@@ -291,14 +320,14 @@ fn who_fires_in_every_input_fires_no_faster() {
         first = first.wrapping_add(6);
     }
     table.rounds(4);
-    // In a second and a bit a blaster is ready three times, at 0, 400 and 800 ms.
+    // In slightly more than a second a blaster is ready three times, at 0, 400 and 800 ms.
     let (least, most) = (2 * blaster(11.0), 3 * blaster(9.0));
     let damage = HEALTH - table.avatar(1).health;
     assert!((least..=most).contains(&damage), "{damage}, expected {least} to {most}");
 }
 
 #[test]
-fn nobody_is_hit_through_a_wall_whoever_knows_where_they_are() {
+fn no_avatar_is_hit_through_a_wall_by_a_player_who_knows_where_it_is() {
     let mut table = Table::new(2, 0);
     // The cheater knows from elsewhere where the other is, faces it, and fires in every round.
     let volley = |table: &mut Table| {
@@ -330,7 +359,7 @@ fn no_input_moves_an_avatar_farther_than_its_speed() {
     let mut before = table.avatar(0).pos;
     let per_round = f64::from(Avatar::spec().max_speed) * ROUND as f64 / 1e6;
     for round in 0..60u16 {
-        // Numbers that leap ahead and back, and all that an input can say.
+        // Sequence numbers that jump ahead and back, and every value that an input can have.
         let walk = ArenaInput { forward: 127, strafe: -127, yaw: round.wrapping_mul(9_973) };
         let inputs = vec![Controls { walk, ..Controls::default() }; 6];
         let first = round.wrapping_mul(31_337);
@@ -340,7 +369,7 @@ fn no_input_moves_an_avatar_farther_than_its_speed() {
         table.rounds(1);
         let after = table.avatar(0).pos;
         let moved = point(before).distance(point(after));
-        // What waited may be made up for by one more input in a round.
+        // One more input in a round may make up for one that waited.
         assert!(moved <= 2.0 * per_round + 0.01, "round {round}: {moved}");
         before = after;
     }
@@ -348,7 +377,8 @@ fn no_input_moves_an_avatar_farther_than_its_speed() {
     assert!(elapsed <= 61.0 * per_round, "{elapsed} in three seconds");
 }
 
-/// Ways searched while so many players order their unit about, 31 times a tick each, for five seconds.
+/// Ways searched while this many players order their units about, 31 times a tick each, for five
+/// seconds.
 fn searches(hostile: usize) -> u64 {
     let mut table = Table::new(hostile + 1, 1);
     table.rounds(20);
@@ -367,12 +397,12 @@ fn searches(hostile: usize) -> u64 {
 }
 
 #[test]
-fn players_who_order_about_without_end_cost_no_more_than_their_budgets() {
+fn endless_orders_cost_no_more_than_their_players_budgets() {
     let budget = WorkBudget::PLAYER;
     let arena = Arc::clone(&walled(1).simulation.game);
     let cost = arena.cost(&Action::Order { target: 0 });
-    // In five seconds and a burst; each order searches the way that is left and the new one, and a unit on its way
-    // tells where it is now and then.
+    // In five seconds and a burst. Each order searches the remaining way and the new one, and a
+    // unit on its way updates its place now and then.
     let each = 3 * u64::from((budget.burst + 5 * budget.per_second) / cost) + 4;
     for hostile in [1, 3, 8] {
         let found = searches(hostile);

@@ -6,7 +6,7 @@ use foveate_node::game::{Effects, Scene};
 use foveate_sync::{Observer, Pivots, ReplicaSet};
 use foveate_wire::Micros;
 
-/// What a client knows at worst: its own avatar.
+/// The least that a client knows: its own avatar.
 struct Alone<'a>(&'a Schema);
 
 impl Scene for Alone<'_> {
@@ -28,7 +28,7 @@ fn rerun(arena: &Arena, lanes: &mut [i32], tick: Tick, given: &[Controls]) {
     arena.step(&mut StepContext::new(Avatar::of(1), kind, lanes, world, &mut effects), given);
 }
 
-/// A world of one team, in which nothing but inputs moves anybody.
+/// A world of one team, in which only inputs move avatars.
 fn peaceful(players: u32, rng: &mut Rng) -> Practice {
     let setup = Setup { units: 0, bases: 0, items: 0, ..Setup::for_players(100, 4) };
     let mut practice = Practice::new(setup, 0).unwrap();
@@ -40,7 +40,7 @@ fn peaceful(players: u32, rng: &mut Rng) -> Practice {
     practice
 }
 
-/// Keys that are held for a while, as people do; late inputs come in pairs, lost ones not at all.
+/// Keys that are held for a while, as players do; late inputs come in pairs, lost ones not at all.
 fn random(rng: &mut Rng, seen: Tick) -> Vec<Controls> {
     let mut held = Rng::with_seed(u64::from(seen.0 / 9) * 31 + rng.u64(0..2));
     let key = |rng: &mut Rng| [-FULL_INPUT, 0, 60, FULL_INPUT][rng.usize(0..4)];

@@ -1,4 +1,4 @@
-//! Rounds: the break, what starts anew, catching up, healing, and whatever players may do.
+//! Rounds: the break, the restart, catching up, healing, and the effects of arbitrary inputs.
 
 use super::*;
 use crate::movement::FULL_INPUT;
@@ -102,7 +102,7 @@ fn the_bases_of_a_team_that_is_behind_earn_double() {
 }
 
 #[test]
-fn a_base_heals_its_own_team_and_nobody_beyond_full_health() {
+fn a_base_heals_its_own_team_and_not_beyond_full_health() {
     let mut practice = walled(0);
     let base = TeamBase { pos: [20.0, 20.0], team: 1, progress: -100, from: 0, to: 0, round: 0 };
     spawn(&mut practice, 0, &base);
@@ -135,9 +135,9 @@ fn any_action(rng: &mut Rng) -> Action {
     }
 }
 
-/// Players who press every key and ask everything of everybody: the rules hold.
+/// Players press every key and send every action to every object: the rules hold.
 #[test]
-fn whatever_players_do_items_are_kept_scores_add_up_and_nobody_is_in_a_wall() {
+fn whatever_players_do_items_are_kept_scores_add_up_and_no_avatar_is_in_a_wall() {
     let setup =
         Setup { units: 2, round_seconds: 20, break_seconds: 2, ..Setup::for_players(24, 6) };
     let mut practice = Practice::new(setup, 24).unwrap();

@@ -1,4 +1,4 @@
-//! Units: shot, down and back, following, and in their player's hands.
+//! Units: shot, down and back, following, and steered by their player.
 
 use super::*;
 use crate::game::kinds::{Duty, UNIT_HEALTH};
@@ -39,7 +39,7 @@ fn a_unit_on_its_way_is_hit_where_its_enemy_saw_it() {
 }
 
 #[test]
-fn a_unit_that_is_on_its_way_is_never_far_from_the_place_that_is_told() {
+fn a_unit_that_is_on_its_way_is_never_far_from_the_place_that_is_sent() {
     let (mut practice, _, unit) = with_unit((10, 80));
     let target = practice.simulation.game.node_near(Point::new(90.0, 10.0)).0 as u16;
     let by = player(&practice, 1);
@@ -114,7 +114,7 @@ fn a_player_steers_a_unit_while_the_avatar_stands() {
 }
 
 #[test]
-fn nobody_steers_a_unit_but_its_players_avatar() {
+fn only_its_players_avatar_steers_a_unit() {
     let (mut practice, avatar, unit) = with_unit((10, 80));
     let other = put(&mut practice, 2, (30, 30), 1);
     let steer =

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A shot of a weapon that was in hand for long. Returns what it cost the victim, and its event.
+/// A shot of a weapon that is ready. Returns the damage to the victim, and the event.
 fn shot(weapon: Weapon, from: (i32, i32), at: (i32, i32), yaw: u16) -> (u8, ArenaEvent) {
     let mut practice = walled(0);
     let by = put(&mut practice, 1, from, 1);

@@ -1,10 +1,10 @@
-//! `foveate.toml`: what a server is told, checked before anything starts.
+//! `foveate.toml`: the configuration of a server, checked before anything starts.
 //!
-//! The path of a value: text → `raw` (keys known, types right, places kept) → here (ranges, names,
-//! files, and what excludes each other) → [`Config`], in which everything is valid.
+//! The path of a value: text → `raw` (known keys, right types, with positions) → here (ranges, names, files, and
+//! mutually exclusive keys) → [`Config`], in which everything is valid.
 
 mod raw;
-mod region;
+pub mod region;
 #[cfg(test)]
 mod tests;
 mod web;
@@ -29,103 +29,102 @@ use std::sync::Arc;
 /// The defaults, with a comment for every key.
 pub const DEFAULT: &str = include_str!("default.toml");
 
-/// Share of a tick that work may take before views give way.
+/// Share of a tick that work may take before views become looser.
 const TICK_SHARE: f64 = 0.8;
 /// The largest configuration that is read.
 const MAX_FILE: u64 = 1 << 20;
 
-/// A configuration that cannot be used. Nothing was started.
+/// The configuration cannot be used. Nothing was started.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("{file}: {cause}", file = file.display())]
     File {
-        /// The file as it was named.
+        /// The file, as given.
         file: PathBuf,
-        /// What the system said.
         cause: std::io::Error,
     },
-    /// A line is wrong.
+    /// A line is invalid.
     #[error("{file}:{line}: {what}", file = file.display())]
     Line {
-        /// The file as it was named.
+        /// The file, as given.
         file: PathBuf,
-        /// Its line, from 1 on.
+        /// Its number, starting at 1.
         line: usize,
-        /// What was found there and what was expected.
+        /// What was found there, and what was expected.
         what: String,
     },
 }
 
-/// Who may join.
+/// Which players may join.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Tokens {
-    /// Anybody.
+    /// Any player.
     Open,
-    /// Who has a token issued with the secret of this file.
+    /// Players with a token issued with the secret in this file.
     Secret(PathBuf),
 }
 
-/// How much is logged.
+/// The level of logging.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
-    /// What failed.
+    /// Errors.
     Error,
-    /// And what looks wrong.
+    /// Also suspicious events.
     Warn,
-    /// And what happened.
+    /// Also normal events.
     Info,
-    /// And how.
+    /// Also details.
     Debug,
-    /// And every step.
+    /// Also every step.
     Trace,
 }
 
-/// How it is logged.
+/// The format of logging.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// For people.
+    /// Text for people.
     Text,
-    /// For programs, an object a line.
+    /// JSON for programs, an object per line.
     Json,
 }
 
-/// What a server is told.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where clients connect to.
+    /// The address for clients.
     pub listen: SocketAddr,
-    /// Ticks in a second.
+    /// Ticks per second.
     pub tick_hz: u32,
     /// What the server is called.
     pub name: String,
-    /// Threads for rules and views; 0: one for each core.
+    /// Threads for rules and views; 0 means one for each core.
     pub threads: usize,
-    /// How datagrams of native clients travel.
+    /// How datagrams of native clients are sent.
     pub datagrams: DatagramPath,
-    /// What it shows to clients.
+    /// The certificate that clients check.
     pub certificate: Certificate,
-    /// Who may join.
+    /// Which players may join.
     pub tokens: Tokens,
-    /// Where players and objects are kept.
+    /// The file in which players and objects are kept.
     pub storage: Option<PathBuf>,
-    /// What the world is drawn from.
+    /// The seed of the world.
     pub seed: u64,
-    /// Players that the server plays itself.
+    /// Bots that the server runs itself.
     pub bots: u32,
     /// Whether enemies behind walls are hidden from clients.
     pub line_of_sight: bool,
-    /// What players see, in place of the game's first view.
+    /// The view of players, in place of the game's first one.
     pub view: Option<View>,
-    /// What each client is sent in a second at most.
+    /// The most bytes per second to each client.
     pub budget: Option<Bytes>,
-    /// Whether a client whose link is narrow is sent less instead of later.
+    /// Whether a client with a narrow link is sent less instead of later.
     pub follow_congestion: bool,
     /// Links, rates and sizes; `max_links` is the number of clients.
     pub limits: Limits,
     /// What all clients together may use in a tick.
     pub resources: Resources,
-    /// Where metrics are served.
+    /// The address of the metrics server.
     pub metrics: Option<SocketAddr>,
     /// What browsers are served.
     pub web: WebConfig,
@@ -135,15 +134,14 @@ pub struct Config {
         expect(dead_code, reason = "checked always, used by `foveate region`")
     )]
     pub region: RegionConfig,
-    /// How much is logged.
     pub level: Level,
-    /// How it is logged.
     pub format: Format,
-    /// A bad network on purpose.
+    /// Simulated network conditions.
     pub network: Option<LinkSpec>,
 }
 
-/// Addresses of the command line, which count for more than the file's: they are checked with what it says.
+/// Addresses on the command line, which override the file's. They are checked together with the rest of the
+/// configuration.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct CliOverrides {
     /// In place of `server.listen`.
@@ -153,7 +151,7 @@ pub struct CliOverrides {
 }
 
 impl Config {
-    /// Reads and checks a file, and that the files which it names are there.
+    /// Reads and checks a file, and that the files which it names exist.
     pub fn load(file: &Path, told: CliOverrides) -> Result<Config, ConfigError> {
         let failed = |cause| ConfigError::File { file: file.into(), cause };
         let size = std::fs::metadata(file).map_err(failed)?.len();
@@ -164,7 +162,7 @@ impl Config {
         Config::parse(file, &std::fs::read_to_string(file).map_err(failed)?, told)
     }
 
-    /// The same for a text; `file` is for messages and relative files.
+    /// The same for a text; `file` is for messages and relative paths.
     pub fn parse(file: &Path, text: &str, told: CliOverrides) -> Result<Config, ConfigError> {
         let checker = Checker { file, text, told };
         let raw: raw::File = toml::from_str(text)
@@ -226,7 +224,7 @@ impl Checker<'_> {
         ConfigError::Line { file: self.file.into(), line, what }
     }
 
-    /// Relative to the folder of the configuration, not to wherever the program was started.
+    /// A path relative to the configuration's folder, rather than the working directory.
     fn path(&self, path: &str) -> PathBuf {
         self.file.parent().unwrap_or(Path::new("")).join(path)
     }
@@ -292,10 +290,10 @@ impl Checker<'_> {
     fn datagrams(&self, value: &SpannedOption<String>) -> Result<DatagramPath, ConfigError> {
         let choices = [("direct", DatagramPath::Direct), ("quic", DatagramPath::Quic)];
         let said = self.choice("server.datagrams", value, &choices)?;
-        Ok(said.unwrap_or(DatagramPath::Quic))
+        Ok(said.unwrap_or(DatagramPath::Direct))
     }
 
-    /// A file that must be there.
+    /// A path of a file that must exist.
     fn file(&self, key: &str, value: &toml::Spanned<String>) -> Result<PathBuf, ConfigError> {
         let path = self.path(value.get_ref());
         match std::fs::File::open(&path) {
@@ -307,7 +305,7 @@ impl Checker<'_> {
         }
     }
 
-    /// On a network, leaving the door open has to be said.
+    /// On a network, open access must be configured explicitly.
     fn must_say(&self, listen: SocketAddr, what: &str) -> Result<(), ConfigError> {
         if listen.ip().is_loopback() {
             return Ok(());
@@ -319,7 +317,7 @@ impl Checker<'_> {
         Err(self.wrong(at, format!("{key} is open to the network; expected {what}")))
     }
 
-    /// Pages and metrics are two TCP listeners: they need two ports, unless the system chooses one.
+    /// Pages and metrics are two TCP listeners, which need two ports, unless the system chooses one.
     fn check_ports(
         &self,
         web: &WebConfig,
@@ -342,7 +340,7 @@ impl Checker<'_> {
         Err(self.wrong(span, what))
     }
 
-    /// A database can be there or be made there: what is there must be a file, in a folder that is there.
+    /// A database may exist or not; if it exists it must be a file, and its folder must exist.
     fn storage(&self, raw: &raw::Storage) -> Result<Option<PathBuf>, ConfigError> {
         let Some(said) = &raw.path else { return Ok(None) };
         let path = self.path(said.get_ref());
@@ -351,7 +349,7 @@ impl Checker<'_> {
         let what = if path.is_dir() {
             "is a folder; expected a file".to_owned()
         } else if !folder.is_dir() {
-            format!("the folder {} is not there; make it first", folder.display())
+            format!("the folder {} does not exist; create it first", folder.display())
         } else {
             return Ok(Some(path));
         };
@@ -477,7 +475,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Checks what can be checked without the game; walls, kinds and custom policies when it starts.
+    /// Checks what can be checked without the game; walls, kinds and custom policies are checked at the start.
     fn view(&self, view: &SpannedOption<View>) -> Result<Option<View>, ConfigError> {
         let Some(view) = view else { return Ok(None) };
         match view.get_ref().build_in(&AnyGame) {
@@ -513,7 +511,7 @@ impl Checker<'_> {
     }
 }
 
-/// A game that has whatever a view refers to.
+/// A game that has everything a view refers to.
 struct AnyGame;
 
 impl ViewContext for AnyGame {
@@ -540,7 +538,7 @@ fn said<T: Copy>(value: &SpannedOption<T>) -> Option<T> {
     value.as_ref().map(|value| *value.get_ref())
 }
 
-/// What the server would do, for `foveate config check`: everything that was told, once.
+/// What the server would do, for `foveate config check`.
 impl Display for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let or_none = |there: Option<String>| there.unwrap_or_else(|| "none".into());
@@ -558,7 +556,7 @@ impl Display for Config {
             Certificate::Files { chain, .. } => writeln!(f, "certificate: {}", path(chain))?,
         }
         match &self.tokens {
-            Tokens::Open => writeln!(f, "tokens: none, anybody may join")?,
+            Tokens::Open => writeln!(f, "tokens: none, any player may join")?,
             Tokens::Secret(secret) => writeln!(f, "tokens: by {}", path(secret))?,
         }
         writeln!(f, "storage: {}", or_none(self.storage.as_ref().map(path)))?;

@@ -1,10 +1,10 @@
-//! The file as it is written: every key optional, every value with its place.
+//! The file as written: every key is optional, and every value has its position.
 
 use foveate_sync::interest::View;
 use serde::Deserialize;
 use toml::Spanned;
 
-/// A value and where it stands; `None` if the file does not say.
+/// A value and its position; `None` if the file does not have it.
 pub type SpannedOption<T> = Option<Spanned<T>>;
 
 macro_rules! sections {
@@ -60,6 +60,7 @@ sections! {
         nats: SpannedOption<String>, credentials: SpannedOption<String>, world: SpannedOption<String>,
         key_file: SpannedOption<String>, link: SpannedOption<String>, advertise: SpannedOption<String>,
         fixed: SpannedOption<bool>, replicas: SpannedOption<i64>, ledger_bytes: SpannedOption<i64>,
+        contact: SpannedOption<Vec<String>>,
     }
     /// `[network]`
     Network { delay_ms: SpannedOption<f64>, jitter_ms: SpannedOption<f64>, loss: SpannedOption<f64>, burst: SpannedOption<f64> }

@@ -8,7 +8,7 @@ fn told(text: &str, told: CliOverrides) -> Result<Config, ConfigError> {
     Config::parse(Path::new("conf/foveate.toml"), text, told)
 }
 
-/// The message must name file and line, and contain all words.
+/// Checks that the message has the file, the line and all words.
 fn refused(text: &str, line: usize, words: &[&str]) {
     let message = parse(text).expect_err(text).to_string();
     assert!(message.starts_with(&format!("conf/foveate.toml:{line}: ")), "{text:?}: {message}");
@@ -18,7 +18,7 @@ fn refused(text: &str, line: usize, words: &[&str]) {
 }
 
 #[test]
-fn the_default_file_says_what_an_empty_one_means() {
+fn the_default_file_means_the_same_as_an_empty_one() {
     let (stated, empty) = (parse(DEFAULT).unwrap(), parse("").unwrap());
     assert_eq!(format!("{stated:?}"), format!("{empty:?}"));
     assert_eq!(empty.listen.to_string(), "127.0.0.1:4433");
@@ -88,7 +88,7 @@ fn addresses_and_choices_are_refused_with_what_was_expected() {
 }
 
 #[test]
-fn what_excludes_each_other_is_refused() {
+fn mutually_exclusive_keys_are_rejected() {
     refused("[tls]\ncert = \"a.pem\"\n", 2, &["tls.cert and tls.key"]);
     refused("[tls]\ndevelopment = false\n", 2, &["tls.development = true"]);
     refused("[tokens]\nopen = true\nsecret = \"s\"\n", 3, &["either tokens.open"]);
@@ -104,7 +104,7 @@ fn files_that_are_not_there_are_refused() {
 }
 
 #[test]
-fn a_server_on_the_network_must_say_who_may_join() {
+fn a_server_on_the_network_must_configure_access() {
     let open = "[server]\nlisten = \"0.0.0.0:4433\"\n";
     refused(open, 2, &["open to the network", "tls.development"]);
     refused(&format!("{open}[tls]\ndevelopment = true\n"), 2, &["tokens.open"]);
@@ -128,7 +128,7 @@ fn an_address_of_the_command_line_is_checked_like_the_files() {
 }
 
 #[test]
-fn pages_on_the_network_must_say_who_may_join() {
+fn pages_on_the_network_must_configure_access() {
     let open = "[server]\ntick_hz = 20\n[web]\nenabled = true\nlisten = \"0.0.0.0:8080\"\n";
     refused(open, 3, &["web.listen is open to the network", "tokens.open"]);
     assert!(parse(&format!("{open}[tokens]\nopen = true\n")).is_ok());
@@ -136,7 +136,7 @@ fn pages_on_the_network_must_say_who_may_join() {
 }
 
 #[test]
-fn what_would_fail_at_the_start_is_found_by_the_check() {
+fn the_check_finds_what_would_fail_at_the_start() {
     let folder = std::env::temp_dir().join(format!("foveate-config-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("foveate.toml");
@@ -145,7 +145,7 @@ fn what_would_fail_at_the_start_is_found_by_the_check() {
     for (text, words) in [
         ("[tokens]\nsecret = \"short\"\n", ["tokens.secret", "32 to 4096"]),
         ("[storage]\npath = \".\"\n", ["storage.path", "is a folder"]),
-        ("[storage]\npath = \"absent/world.db\"\n", ["storage.path", "is not there"]),
+        ("[storage]\npath = \"absent/world.db\"\n", ["storage.path", "does not exist"]),
         ("[web]\nlisten = \"127.0.0.1:9464\"\nenabled = true\n", ["web.listen", "two ports"]),
     ] {
         let message = check(text).expect_err(text).to_string();
@@ -171,7 +171,7 @@ fn an_operator_on_the_network_needs_a_token() {
 }
 
 #[test]
-fn origins_are_refused_unless_they_are_some() {
+fn invalid_origins_are_rejected() {
     for wrong in ["play.example.org", "https://", "https://play.example.org/page", ":web"] {
         refused(&format!("[web]\n\norigins = [\"{wrong}\"]\n"), 3, &[wrong, "web.origins"]);
     }
@@ -193,7 +193,7 @@ fn proxies_are_addresses_or_networks() {
 }
 
 #[test]
-fn values_arrive_where_they_belong() {
+fn every_value_reaches_its_setting() {
     let world = std::env::temp_dir().join("world.db");
     let text = "[storage]\npath = 'WORLD'\n[network]\ndelay_ms = 1.5\nloss = 0.25\n\
                 [metrics]\nenabled = false\n[budget]\nbytes_per_second = 5000\nfollow_congestion = false\n[log]\nformat = \"json\"";
@@ -214,7 +214,7 @@ fn a_view_is_checked_with_its_line() {
     assert_eq!(parse(text).unwrap().view.unwrap().view, Some(80.0));
     refused("[view]\npolicy = \"round\"\n", 2, &["round", "circle"]);
     refused("[world]\nseed = 3\n[view]\npolicy = \"circle\"\n", 3, &["[view]", "needs `view`"]);
-    // What only the game knows is asked when it starts.
+    // Things that only the game knows are checked at the start.
     let text = "[view]\npolicy = \"custom\"\ncustom = \"thirds\"\nline_of_sight = {}\n";
     assert!(parse(text).unwrap().view.is_some());
 }

@@ -9,15 +9,14 @@ use std::net::SocketAddr;
 /// What browsers are served, and where.
 #[derive(Clone, Debug)]
 pub struct WebConfig {
-    /// Whether at all.
     pub enabled: bool,
-    /// Where pages are served.
+    /// The address of the web listener.
     pub listen: SocketAddr,
-    /// Pages from elsewhere that may connect.
+    /// Origins of other pages that may connect.
     pub origins: Vec<String>,
-    /// Proxies that name their clients' addresses.
+    /// Proxies that state their clients' addresses.
     pub trusted_proxies: Vec<AddressRange>,
-    /// Whether metrics are served there.
+    /// Whether metrics are served there, too.
     pub metrics: bool,
     /// Which operators may observe.
     pub observe: Observe,
@@ -37,7 +36,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Players join by WebSocket, too: leaving that open on a network has to be said.
+    /// Players can join by WebSocket, so open access on a network must be configured explicitly.
     pub(super) fn must_say_web(&self, web: &WebConfig, what: &str) -> Result<(), ConfigError> {
         if !web.enabled || web.listen.ip().is_loopback() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a server's last second was like, in all and for each player.
+//! Figures of a server's last second, in all and for each player.
 
 use super::Host;
 use crate::usage;
@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How often figures are told.
+/// Interval between figures.
 const EVERY: Duration = Duration::from_secs(1);
-/// Beliefs of one object that are compared with each other at most: in a crowd they are a sample.
+/// Most replicas of one object that are compared with each other: in a crowd they are a sample.
 const MAX_BELIEFS: usize = 24;
 
 /// Counts since the last figures.
@@ -33,17 +33,17 @@ impl Default for ObservatoryFigures {
 }
 
 impl ObservatoryFigures {
-    /// From now on.
+    /// Starts counting.
     pub fn begin<G: Game>(host: &Host<G>) -> ObservatoryFigures {
         ObservatoryFigures { before: counts(host), ..ObservatoryFigures::default() }
     }
 
-    /// A round took this long.
+    /// Records a round.
     pub fn note(&mut self, spent: StepTimings) {
         self.ticks.push((spent.tick + spent.flush).as_secs_f64() * 1e3);
     }
 
-    /// The figures, if it is time.
+    /// The figures, if they are due.
     pub fn due<G: Game>(&mut self, host: &Host<G>) -> Option<Value> {
         let seconds = self.began.elapsed();
         (seconds >= EVERY).then(|| self.tell(host, seconds.as_secs_f64()))
@@ -58,7 +58,7 @@ impl ObservatoryFigures {
         let mut observers = Vec::new();
         for present in host.server.present_players() {
             let Some((after, link_after)) = self.before.get(&present.player) else { continue };
-            // A player that joined within this second began with nothing.
+            // A player that joined within this second started at zero.
             let (start, link_start) = before.get(&present.player).copied().unwrap_or_default();
             let passed = since(after, &start);
             sum.add(&passed);
@@ -87,7 +87,7 @@ impl ObservatoryFigures {
         self.began = Instant::now();
         let updates = (sum.updates + sum.full) as f64;
         let objects = publisher.store.len();
-        // A server that lags plays fewer rounds, and would broadcast less in a second, too.
+        // A server that lags plays fewer rounds, and would broadcast less per second, too.
         let played = ticks.len() as f64 * publisher.rounds().length.0 as f64 / 1e6;
         let each = |count: u64| (count as f64 / seconds).round();
         json!({
@@ -120,13 +120,13 @@ impl ObservatoryFigures {
     }
 }
 
-/// Objects with a place that a player is told of, and does not look from.
+/// Whether a replica counts: the object has a place, and the player does not look from it.
 fn is_sample<G: Game>(host: &Host<G>, known: &Known) -> bool {
     let placed = host.server.simulation.publisher.store.kind(known.slot).place.is_some();
     known.held == Held::Live && placed && known.distance.0 > 0.0 && known.distance.0.is_finite()
 }
 
-/// What everybody was sent so far: by the engine, and over their link.
+/// What each player was sent so far: counters of the engine, and bytes on its link.
 fn counts<G: Game>(host: &Host<G>) -> BTreeMap<PlayerId, (Counters, u64)> {
     let publisher = &host.server.simulation.publisher;
     let row = |present: Present<'_>| {
@@ -145,7 +145,7 @@ fn transport<G: Game>(host: &Host<G>, present: &Present<'_>) -> Option<&'static 
     host.endpoint.transport(LinkId::from_bits(present.link?.0)).map(Transport::name)
 }
 
-/// What was counted between two looks.
+/// The difference of two counts.
 fn since(after: &Counters, before: &Counters) -> Counters {
     let mut passed = *after;
     passed.bytes = after.bytes.saturating_sub(before.bytes);
@@ -160,7 +160,7 @@ fn since(after: &Counters, before: &Counters) -> Counters {
     passed
 }
 
-/// What players believe of the objects they see, to be compared.
+/// Players' replicas of the objects they see, to be compared.
 #[derive(Default)]
 struct Beliefs {
     of: BTreeMap<Slot, Vec<[f32; 3]>>,
@@ -177,8 +177,8 @@ impl Beliefs {
         self.seen.entry(player).or_default().push((known.slot, distance));
     }
 
-    /// Δ: the mean over players of how much they and others disagree about what they see. Who is
-    /// nearer than half of what they see farthest off counts in full.
+    /// Δ: how much players disagree about what they see, the mean over players. Objects nearer than half the distance
+    /// of the farthest one that a player sees count in full.
     fn delta(&self) -> f64 {
         let apart = |a: &[f32; 3], b: &[f32; 3]| {
             let square: f32 = (0..3).map(|axis| (a[axis] - b[axis]).powi(2)).sum();

@@ -1,7 +1,7 @@
-//! The operator's view of a running server: the truth, what each player has, and what it costs.
+//! The operator's view of a running server: the true state, what each player has, and the cost.
 //!
-//! `docs/OBSERVATORY.md` has the messages. Nothing is computed without observers. The links belong to
-//! the host; this is told of them and says what they are to be sent.
+//! `docs/OBSERVATORY.md` defines the messages. Nothing is computed without operators. The links belong to the host,
+//! which passes on their events and sends the answers.
 
 mod figures;
 mod orders;
@@ -20,29 +20,29 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rounds from one picture of the world to the next.
+/// Rounds between two pictures of the world.
 const EVERY: u32 = 2;
-/// Players on whom it is measured what broadcasting would take.
+/// Players that are used to measure the cost of broadcasting.
 const BROADCAST_SAMPLES: usize = 3;
 
 type Host<G> = ServerHost<G, MainAuthenticator>;
-/// Who is in, as operators were told: number, name, avatar, whether there is a link.
-type Roster = Vec<(u32, String, String, bool)>;
+/// Present players, as operators were told: number, name, avatar, whether there is a link.
+pub type Roster = Vec<(u32, String, String, bool)>;
 
-/// Operators that observe, and what they were sent.
+/// Connected operators, and what they were sent.
 pub struct Observatory {
     name: String,
     game: &'static str,
     /// The game's own description of its world.
     document: Option<Arc<Value>>,
-    /// Operators, and the player that each observes.
+    /// Operators, each with the player that it observes.
     operators: BTreeMap<LinkId, Option<PlayerId>>,
     roster: Roster,
     figures: ObservatoryFigures,
 }
 
 impl Observatory {
-    /// Of a server with this name and game.
+    /// The observatory of a server with this name and game.
     pub fn new(name: &str, game: &'static str, document: Option<Arc<Value>>) -> Observatory {
         let (operators, roster) = (BTreeMap::new(), Vec::new());
         let name = name.into();
@@ -56,7 +56,7 @@ impl Observatory {
         }
     }
 
-    /// An operator has come in.
+    /// Adds an operator that connected.
     pub fn connected<G: Game>(&mut self, link: LinkId, host: &mut Host<G>) {
         if self.operators.is_empty() {
             self.figures = ObservatoryFigures::begin(host);
@@ -64,30 +64,15 @@ impl Observatory {
         }
         self.operators.insert(link, None);
         self.roster = roster(host);
-        let game = &host.server.simulation.game;
-        tell(
-            host,
-            link,
-            &json!({
-                "type": "hello",
-                "name": self.name,
-                "game": self.game,
-                "round_ms": host.server.simulation.publisher.rounds().length.as_millis(),
-                "schema": game.schema().describe(),
-                "document": self.document.as_deref(),
-                "presets": offered(game.as_ref())
-                    .into_iter()
-                    .map(|(name, view)| json!({ "name": name, "view": view }))
-                    .collect::<Vec<_>>(),
-                "policies": game.policies().iter().map(|(name, _)| *name).collect::<Vec<_>>(),
-                "walls": game.visibility().is_some(),
-                "kinds": game.schema().kinds().iter().map(|kind| &kind.spec.name).collect::<Vec<_>>(),
-            }),
-        );
+        let simulation = &host.server.simulation;
+        let round = simulation.publisher.rounds().length;
+        let game = simulation.game.as_ref();
+        let hello = hello(&self.name, self.game, self.document.as_deref(), (game, round));
+        tell(host, link, &hello);
         tell(host, link, &players(&self.roster));
     }
 
-    /// An operator has gone.
+    /// Removes an operator that disconnected.
     pub fn closed<G: Game>(&mut self, link: LinkId, host: &mut Host<G>) {
         self.operators.remove(&link);
         if self.operators.is_empty() {
@@ -95,7 +80,7 @@ impl Observatory {
         }
     }
 
-    /// An operator said something.
+    /// Handles an operator's message.
     pub fn message<G: Game>(&mut self, link: LinkId, bytes: &[u8], host: &mut Host<G>) {
         let Some(picked) = self.operators.get_mut(&link) else { return };
         if let Err((about, text)) = orders::follow(bytes, host, picked) {
@@ -103,7 +88,7 @@ impl Observatory {
         }
     }
 
-    /// A round is over.
+    /// Sends what is due after a round.
     pub fn round<G: Game>(&mut self, host: &mut Host<G>, spent: StepTimings) {
         if self.operators.is_empty() {
             return;
@@ -141,6 +126,31 @@ fn tell<G: Game>(host: &mut Host<G>, link: LinkId, message: &Value) {
     host.endpoint.send_message(link, message.to_string().as_bytes()).unwrap_or(());
 }
 
+/// What an operator is told first.
+pub fn hello<G: Game>(
+    name: &str,
+    kind: &str,
+    document: Option<&Value>,
+    (game, round): (&G, Micros),
+) -> Value {
+    let presets: Vec<Value> = offered(game)
+        .into_iter()
+        .map(|(name, view)| json!({ "name": name, "view": view }))
+        .collect();
+    json!({
+        "type": "hello",
+        "name": name,
+        "game": kind,
+        "round_ms": round.as_millis(),
+        "schema": game.schema().describe(),
+        "document": document,
+        "presets": presets,
+        "policies": game.policies().iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        "walls": game.visibility().is_some(),
+        "kinds": game.schema().kinds().iter().map(|kind| &kind.spec.name).collect::<Vec<_>>(),
+    })
+}
+
 /// Views that an operator can choose at once.
 fn offered<G: Game>(game: &G) -> Vec<(&'static str, View)> {
     let Some(normal) = game.view(0) else { return Vec::new() };
@@ -176,12 +186,13 @@ fn roster<G: Game>(host: &Host<G>) -> Roster {
     present.map(row).collect()
 }
 
-fn players(roster: &Roster) -> Value {
+/// Who is in.
+pub fn players(roster: &[(u32, String, String, bool)]) -> Value {
     let row = |(player, name, object, connected): &(u32, String, String, bool)| json!({ "player": player, "name": name, "object": object, "connected": connected });
     json!({ "type": "players", "players": roster.iter().map(row).collect::<Vec<_>>() })
 }
 
-/// The truth: where everything with a place is.
+/// The true state: all objects with a place.
 fn world<G: Game>(host: &Host<G>) -> Value {
     let store = &host.server.simulation.publisher.store;
     let objects: Vec<Value> = store
@@ -203,7 +214,7 @@ fn states<G: Game>(host: &Host<G>) -> Value {
     json!({ "type": "states", "tick": host.tick().0, "objects": objects })
 }
 
-/// What one player has been told.
+/// What one player has been sent.
 fn observer<G: Game>(host: &Host<G>, player: PlayerId) -> Option<Value> {
     let (server, publisher) = (&host.server, &host.server.simulation.publisher);
     let present = server.present_players().find(|present| present.player == player)?;
@@ -258,7 +269,7 @@ fn yaw<G: Game>(host: &Host<G>, slot: Slot) -> f32 {
     kind.yaw.map_or(0.0, |(lane, steps)| steps_to_angle(lanes[lane], steps))
 }
 
-/// Three digits after the point: more is not visible, and would have to be sent.
-fn tidy(value: f32) -> f64 {
+/// Three digits after the point: more cannot be seen, and would cost bytes.
+pub fn tidy(value: f32) -> f64 {
     (f64::from(value) * 1e3).round() / 1e3
 }

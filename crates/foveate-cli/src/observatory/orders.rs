@@ -1,4 +1,4 @@
-//! What an operator may order: whom to look at, views, budgets, bad networks.
+//! Operators' commands: the player to observe, views, budgets, bad networks.
 
 use super::Host;
 use foveate_io::{LinkConditions, LinkId};
@@ -25,7 +25,7 @@ enum Order {
 /// What could not be done, and why.
 type Refused = (String, String);
 
-/// Does what a message says.
+/// Carries out an operator's message.
 pub fn follow<G: Game>(
     bytes: &[u8],
     host: &mut Host<G>,
@@ -64,7 +64,7 @@ pub fn follow<G: Game>(
             }
             let present = host.server.present_players().find(|present| present.player == player);
             let Some(link) = present.and_then(|present| present.link) else {
-                return Err((named, "their link is broken".into()));
+                return Err((named, "the player has no link".into()));
             };
             let each = conditions(delay_ms, jitter_ms, loss, burst);
             let ways = (each != LinkSpec::PERFECT)

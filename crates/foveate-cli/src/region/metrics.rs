@@ -7,6 +7,7 @@ use foveate_io::region::RegionHost;
 use foveate_node::Game;
 use foveate_node::region::layout::{RegionId, ServerId};
 use foveate_node::region::owner::Row;
+use foveate_wire::KindId;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
@@ -51,6 +52,10 @@ pub struct RegionMetrics {
     protected: GaugeBy<2>,
     handoffs: Counters<2>,
     takeovers: Counters<1>,
+    kinds: GaugeBy<3>,
+    players: GaugeBy<2>,
+    sessions: Counters<2>,
+    bytes: Counters<2>,
     dropped: Counters<2>,
     messages: Counters<2>,
     links: GaugeBy<1>,
@@ -86,6 +91,18 @@ impl RegionMetrics {
                 "Objects given to and taken from other regions",
             ),
             takeovers: register(r, "foveate_region_takeovers", "Regions taken over"),
+            kinds: register(r, "foveate_region_owned", "Objects that a region owns, by kind"),
+            players: register(r, "foveate_region_players", "Players whose sessions a region hosts"),
+            sessions: register(
+                r,
+                "foveate_region_sessions",
+                "Players that joined or came back, sessions that moved here, players that left",
+            ),
+            bytes: register(
+                r,
+                "foveate_region_bytes",
+                "Bytes of players' links on the network, headers of QUIC and WebSocket included",
+            ),
             dropped: register(
                 r,
                 "foveate_region_dropped",
@@ -108,6 +125,17 @@ impl RegionMetrics {
             board,
             health: Mutex::default(),
         })
+    }
+
+    /// Where metrics are published.
+    pub fn board(&self) -> &MetricsBoard {
+        &self.board
+    }
+
+    /// A session joined, moved or left.
+    pub fn count_session(&self, server: u32, what: &str) {
+        let labels = [("server", server.to_string()), ("what", what.to_owned())];
+        self.sessions.get_or_create(&labels).inc();
     }
 
     /// Where metrics are served.
@@ -139,6 +167,11 @@ impl RegionMetrics {
         if host.server.regions().all(|it| it.id != region) {
             self.epoch.remove(&labels);
             self.acting.remove(&labels);
+            self.players.remove(&labels);
+            for kind in host.server.schema().kinds() {
+                let [server, region] = labels.clone();
+                self.kinds.remove(&[server, region, ("kind", kind.spec.name.to_string())]);
+            }
             for what in OBJECTS {
                 let [server, region] = labels.clone();
                 self.objects.remove(&[server, region, ("what", what.to_owned())]);
@@ -160,6 +193,13 @@ impl RegionMetrics {
             let acts = node.may_act_until(region.id) > now;
             self.epoch.get_or_create(&[server(), name()]).set(f64::from(region.epoch));
             self.acting.get_or_create(&[server(), name()]).set(f64::from(u8::from(acts)));
+            for (nth, kind) in (0..).zip(node.schema().kinds()) {
+                let labels = [server(), name(), ("kind", kind.spec.name.to_string())];
+                let count = region.owned().filter(|(id, _)| id.kind() == KindId(nth)).count();
+                self.kinds.get_or_create(&labels).set(count as f64);
+            }
+            let players = node.hosted_players().filter(|it| it.0 == region.id).count();
+            self.players.get_or_create(&[server(), name()]).set(players as f64);
             if !acts {
                 stopped = Some(format!("region {} is stopped", region.id.0));
             }
@@ -207,6 +247,9 @@ impl RegionMetrics {
         ];
         put(&self.messages, "what", &messages);
         self.links.get_or_create(&[server()]).set(bus.links as f64);
+        let total = host.endpoint.total();
+        let bytes = [("down", total.sent.bytes), ("up", total.received.bytes)];
+        put(&self.bytes, "way", &bytes);
         let ledger = host.ledger_status();
         let appends = [
             ("applied", ledger.appended),

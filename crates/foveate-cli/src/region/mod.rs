@@ -1,16 +1,18 @@
 //! Region servers: what `foveate mesh` and `foveate region` have in common.
 
 mod metrics;
+mod observatory;
+pub mod players;
 #[cfg(feature = "nats")]
 pub mod process;
 
 pub use metrics::RegionMetrics;
+pub use observatory::{RegionBoard, RegionObservatory};
 
 use crate::crowd::CrowdGame;
+use crate::web::ShownGame;
 use foveate_arena::Arena;
 use foveate_io::region::RegionHost;
-use foveate_io::{Certificate, Endpoint, EndpointOptions};
-use foveate_node::Game;
 use foveate_node::region::layout::{Rect, RegionId, ServerId};
 use foveate_node::region::{
     LayoutChange, RegionCommand, RegionEvent, RegionServer, RegionSettings,
@@ -18,7 +20,6 @@ use foveate_node::region::{
 use foveate_wire::{Metres, Micros};
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,7 @@ const CLAIM_EVERY: Duration = Duration::from_secs(2);
 const MAX_VIEWS: u8 = 16;
 
 /// A game whose world can be cut into regions.
-pub trait MeshGame: Game {
+pub trait MeshGame: ShownGame {
     /// Where its objects are.
     fn extent(&self) -> Rect;
 }
@@ -52,19 +53,6 @@ pub fn settings<G: MeshGame>(game: &G, round: Micros) -> RegionSettings {
     RegionSettings::new(round, Metres(reach), game.extent())
 }
 
-/// Where players connect to one region server.
-pub fn endpoint(
-    listen: SocketAddr,
-    certificate: Certificate,
-    seed: u64,
-) -> Result<Endpoint, foveate_io::Error> {
-    let mut options = EndpointOptions { seed, ..EndpointOptions::server() };
-    if listen.ip().is_loopback() {
-        (options.limits.trusted, options.limits.retry_above) = (Some(listen.ip()), 512);
-    }
-    Endpoint::server(listen, certificate, options)
-}
-
 /// Why a region server does not run any more.
 #[derive(Debug)]
 pub enum ServerEnd {
@@ -80,6 +68,7 @@ pub struct RegionRunner<'a, G: MeshGame> {
     pub host: RegionHost<G>,
     /// Shared by all servers of the process.
     pub metrics: &'a RegionMetrics,
+    observatory: RegionObservatory<'a>,
     /// Whether the server takes half of the largest region when it has none, whatever the load.
     pub claims: bool,
     claimed: Option<Instant>,
@@ -88,9 +77,13 @@ pub struct RegionRunner<'a, G: MeshGame> {
 }
 
 impl<'a, G: MeshGame> RegionRunner<'a, G> {
-    pub fn new(host: RegionHost<G>, metrics: &'a RegionMetrics) -> RegionRunner<'a, G> {
+    pub fn new(
+        host: RegionHost<G>,
+        metrics: &'a RegionMetrics,
+        observatory: RegionObservatory<'a>,
+    ) -> RegionRunner<'a, G> {
         let (known, trouble) = (BTreeMap::new(), None);
-        RegionRunner { host, metrics, claims: false, claimed: None, known, trouble }
+        RegionRunner { host, metrics, observatory, claims: false, claimed: None, known, trouble }
     }
 
     /// Asks for half of the largest region, if the server has none.
@@ -159,6 +152,25 @@ impl<'a, G: MeshGame> RegionRunner<'a, G> {
                         tracing::info!(server, "all regions are with other servers");
                         return Ok(ServerEnd::Stopped);
                     }
+                    RegionEvent::Joined(player, name) => {
+                        self.metrics.count_session(server, "joined");
+                        tracing::debug!(server, player = player.0, name, "joined");
+                    }
+                    RegionEvent::Left(player) => {
+                        self.metrics.count_session(server, "left");
+                        tracing::debug!(server, player = player.0, "left");
+                    }
+                    RegionEvent::SessionMoved { player, epoch, kept, all, .. } => {
+                        self.metrics.count_session(server, "moved");
+                        tracing::debug!(
+                            server,
+                            player = player.0,
+                            epoch,
+                            kept,
+                            all,
+                            "session moved here"
+                        );
+                    }
                     RegionEvent::AskLost => tracing::warn!(server, "an action was not answered"),
                     RegionEvent::Arrived { object, epoch, late } => {
                         tracing::debug!(server, object = object.0, epoch, late, "arrived");
@@ -167,6 +179,7 @@ impl<'a, G: MeshGame> RegionRunner<'a, G> {
                 }
             }
             self.metrics.note(&self.host, spent);
+            self.observatory.round(&mut self.host, spent);
             if draining.is_none() {
                 self.claim();
             }

@@ -1,6 +1,9 @@
 //! `foveate region`: one region server of a world that runs on several machines.
 
-use super::{MeshGame, RegionMetrics, RegionRunner, ServerEnd, endpoint, settings};
+use super::players::{PlayerEntrance, guard};
+use super::{
+    MeshGame, RegionBoard, RegionMetrics, RegionObservatory, RegionRunner, ServerEnd, settings,
+};
 use crate::config::{CliOverrides, Config, RegionConfig};
 use crate::crowd::CrowdGame;
 use crate::monitor::log;
@@ -66,6 +69,15 @@ pub struct RegionArgs {
     /// Seed of the world; the same at all servers
     #[arg(long)]
     seed: Option<u64>,
+    /// Serve pages there, by HTTP
+    #[arg(long)]
+    web: Option<SocketAddr>,
+    /// Let operators on this machine observe everything, on a page of --web
+    #[arg(long)]
+    observe: bool,
+    /// How clients reach this server, if not at the addresses listened on: HOST:PORT, ws://HOST:PORT, wss://HOST
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    contact: Vec<String>,
     /// Address to serve metrics, /healthz and /readyz on
     #[arg(long)]
     metrics: Option<SocketAddr>,
@@ -84,7 +96,7 @@ struct Plan {
 
 impl RegionArgs {
     fn settle(&self) -> Result<Plan, Box<dyn Error>> {
-        let told = CliOverrides { listen: self.listen, web: None };
+        let told = CliOverrides { listen: self.listen, web: self.web };
         let mut config = match &self.config {
             Some(file) => Config::load(file, told)?,
             None => Config::parse(Path::new("defaults"), "", told)?,
@@ -106,7 +118,12 @@ impl RegionArgs {
                 return Err(format!("region servers need the world's key: {hint}").into());
             }
         };
+        if !self.contact.is_empty() {
+            region.contact = self.contact.clone();
+        }
         let players = self.players.unwrap_or(config.limits.max_links);
+        config.limits.max_links = players;
+        super::players::check(&mut config, self.observe)?;
         // Several of them run on one machine, so that metrics have no usual port.
         let metrics = self.metrics.or(config.metrics.filter(|_| self.config.is_some()));
         let fixed = self.fixed || region.fixed;
@@ -157,13 +174,17 @@ fn play<G: MeshGame>(
     metrics: &RegionMetrics,
     stop: &Stopper,
 ) -> Result<(), ThreadError> {
+    let board = RegionBoard::default();
     loop {
-        let host = join(plan, game)?;
-        let mut runner = RegionRunner::new(host, metrics);
+        let host = join(plan, game, metrics)?;
+        let shown = (&**game, host.server.settings().rounds.length);
+        let observatory = RegionObservatory::new(&board, &plan.config.name, shown);
+        let mut runner = RegionRunner::new(host, metrics, observatory);
         runner.claims = plan.fixed;
         runner.host.balances = !plan.fixed;
         let ended = runner.run(&stop.end, DRAIN)?;
         metrics.forget(&runner.host);
+        board.forget(runner.host.server.id());
         match ended {
             ServerEnd::Stopped => {
                 tracing::info!("going down");
@@ -175,7 +196,11 @@ fn play<G: MeshGame>(
 }
 
 /// Connects to broker and world.
-fn join<G: MeshGame>(plan: &Plan, game: &Arc<G>) -> Result<RegionHost<G>, ThreadError> {
+fn join<G: MeshGame>(
+    plan: &Plan,
+    game: &Arc<G>,
+    metrics: &RegionMetrics,
+) -> Result<RegionHost<G>, ThreadError> {
     let Plan { config, region, world, key, .. } = plan;
     let options = NatsOptions {
         url: region.nats.clone(),
@@ -188,19 +213,24 @@ fn join<G: MeshGame>(plan: &Plan, game: &Arc<G>) -> Result<RegionHost<G>, Thread
     let id = nats.new_server();
     let round = Micros(1_000_000 / u64::from(config.tick_hz));
     let settings = RegionSettings { machine: machine(), ..settings(&**game, round) };
-    let endpoint = endpoint(config.listen, config.certificate.clone(), config.seed)?;
-    let address = endpoint.address()?;
+    let pages = (metrics.board(), None);
+    let entrance = PlayerEntrance::open(config, &**game, &region.contact, pages)?;
+    let address = entrance.endpoint.address()?;
     let listen = region.link.unwrap_or(SocketAddr::new(config.listen.ip(), 0));
     let direct = DirectLinks::listen(DirectOptions { listen, advertise: region.advertise })?;
     println!("server {} listening on {address}", id.0);
-    if let Some(hash) = endpoint.certificate_hash() {
+    if let Some(hash) = entrance.endpoint.certificate_hash() {
         println!("development certificate {hash}");
+    }
+    if let Some(web) = entrance.web {
+        println!("pages on http://{web}/");
     }
     tracing::info!(%address, server = id.0, %world, links = %direct.address(), "joining");
     let (broker, ledger) = nats.join(id);
     let bus = MeshBus::new(key, id, Box::new(broker), direct).ok_or("the key cannot be used")?;
-    let node = RegionServer::new(Arc::clone(game), settings, id);
-    let mut host = RegionHost::new(node, endpoint, Box::new(bus), Box::new(ledger));
+    let node = entrance.admit(config, RegionServer::new(Arc::clone(game), settings, id));
+    let host = RegionHost::new(node, entrance.endpoint, Box::new(bus), Box::new(ledger));
+    let mut host = guard(config, host)?;
     // Whichever server is first begins the world; the others find it.
     let layout = Layout::new(game.schema().hash(), round, id);
     host.command(RegionCommand::Found(Box::new(layout)));

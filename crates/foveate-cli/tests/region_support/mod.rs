@@ -1,4 +1,4 @@
-//! Region servers as processes, looked at by their metrics.
+//! Region servers as processes, observed through their metrics.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,20 +9,20 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Only a hang takes this long.
+/// The longest that anything may take, short of a hang.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A process that ends with the test, and what it says.
+/// A process that ends with the test, and its output.
 pub struct Process {
     pub child: Child,
     pub said: Arc<Mutex<Vec<String>>>,
     readers: Vec<JoinHandle<()>>,
-    /// Where its metrics are.
+    /// The address of its metrics.
     pub metrics: String,
 }
 
 impl Process {
-    /// Starts `foveate` with these arguments, and waits until it says where its metrics are.
+    /// Starts `foveate` with these arguments, and waits until it prints the address of its metrics.
     pub fn start(arguments: &[&str]) -> Process {
         let mut process = Process::spawn(arguments);
         process.metrics = process.wait_for("metrics on http://").replace("/metrics", "");
@@ -53,12 +53,12 @@ impl Process {
         Process { child, said, readers, metrics: String::new() }
     }
 
-    /// Everything that it said so far.
+    /// All its output so far.
     pub fn text(&self) -> String {
         self.said.lock().expect("no test panics in it").join("\n")
     }
 
-    /// The rest of the first line that contains this.
+    /// The rest of the first line that contains `begin`.
     pub fn wait_for(&mut self, begin: &str) -> String {
         let rest = |text: &str| {
             let line = text.lines().find(|line| line.contains(begin))?;
@@ -67,12 +67,12 @@ impl Process {
         eventually(|| rest(&self.text()).ok_or_else(|| format!("no {begin:?}: {}", self.text())))
     }
 
-    /// Waits until it has ended and everything that it said was read; how it ended.
+    /// Waits until it has ended and all its output was read; returns its exit status.
     pub fn ended(&mut self) -> std::process::ExitStatus {
         let child = &mut self.child;
         let status =
             eventually(|| child.try_wait().expect("it can be asked").ok_or("it runs".to_owned()));
-        // What it said last may be on its way.
+        // Its last output may still be on its way.
         self.readers.drain(..).for_each(|reader| reader.join().expect("it only reads"));
         status
     }
@@ -83,7 +83,7 @@ impl Process {
         assert!(done.success(), "kill {name} {id}");
     }
 
-    /// Its metrics, by name and labels; empty if it does not answer.
+    /// Its metrics by name and labels; empty if it does not answer.
     pub fn figures(&self) -> BTreeMap<String, f64> {
         let text = get(&self.metrics, "/metrics").unwrap_or_default();
         let lines = text.lines().filter(|line| line.starts_with("foveate_"));
@@ -103,7 +103,7 @@ impl Drop for Process {
     }
 }
 
-/// Asks until the answer is there.
+/// Asks repeatedly until there is an answer.
 pub fn eventually<T>(mut ask: impl FnMut() -> Result<T, String>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -115,7 +115,7 @@ pub fn eventually<T>(mut ask: impl FnMut() -> Result<T, String>) -> T {
     }
 }
 
-/// One request by HTTP.
+/// The answer to one HTTP request.
 pub fn get(address: &str, path: &str) -> Option<String> {
     let address = address.parse().ok()?;
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_millis(500)).ok()?;
@@ -127,7 +127,7 @@ pub fn get(address: &str, path: &str) -> Option<String> {
     Some(answer)
 }
 
-/// What servers say of their regions, by region: which of them act for it, in which epoch, and the objects owned.
+/// What servers state about a region: which of them act for it, its epoch, and its number of owned objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RegionView {
     pub acting: Vec<u64>,
@@ -135,13 +135,13 @@ pub struct RegionView {
     pub owned: usize,
 }
 
-fn label<'a>(name: &'a str, label: &str) -> Option<&'a str> {
+pub fn label<'a>(name: &'a str, label: &str) -> Option<&'a str> {
     let (_, rest) = name.split_once(&format!("{label}=\""))?;
     rest.split_once('"').map(|(value, _)| value)
 }
 
-/// The regions as these processes show them. A server's figures of a region that it does not run any more stay as they
-/// were, except that it does not act: of those that act the highest epoch counts.
+/// The regions according to these processes. A server's figures of a region that it no longer runs stay unchanged,
+/// except that it does not act; of the servers that act, the highest epoch counts.
 pub fn regions(processes: &[&Process]) -> BTreeMap<u32, RegionView> {
     let mut regions = BTreeMap::<u32, RegionView>::new();
     for process in processes {
@@ -173,10 +173,10 @@ pub fn regions(processes: &[&Process]) -> BTreeMap<u32, RegionView> {
     regions
 }
 
-/// A folder that is empty.
+/// An empty temporary folder.
 pub fn scratch(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("foveate-{name}-{}", std::process::id()));
-    // It is there only if an earlier test of the same number was killed.
+    // The folder exists only if an earlier test with the same number was killed.
     std::fs::remove_dir_all(&folder).unwrap_or(());
     std::fs::create_dir_all(&folder).expect("a temporary folder");
     folder

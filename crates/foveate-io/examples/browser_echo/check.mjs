@@ -1,10 +1,10 @@
-// Opens the echo server's page in headless Chromium, and says what it saw; fails if something is wrong.
+// Opens the echo server's page in headless Chromium and prints the results; fails if a check fails.
 //
 //   cargo build -p foveate-io --features web --example browser_echo
 //   npm install --no-save playwright-core
 //   node crates/foveate-io/examples/browser_echo/check.mjs target/debug/examples/browser_echo
 //
-// CHROMIUM names the browser; without it /usr/bin/chromium is taken.
+// CHROMIUM is the path of the browser; the default is /usr/bin/chromium.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -43,7 +43,7 @@ try {
   for (let wait = 0; byPage() < 2 && wait < 100; wait++) await new Promise((next) => setTimeout(next, 50));
   assert.equal(byPage(), 2, lines.join("\n"));
 
-  // A page that is not of this machine, although its name was made to point here.
+  // A page of another site, although its name resolves to this machine.
   const stranger = await browser.newPage();
   await stranger.goto(`${forged}/#quiet`);
   const tries = await stranger.evaluate(async () => {

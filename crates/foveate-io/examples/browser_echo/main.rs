@@ -1,7 +1,7 @@
-//! A server that says everything back, and a page that tries it: links of a real browser.
+//! A server that echoes everything, and a page that tests it: links of a real browser.
 //!
-//! `cargo run -p foveate-io --features web --example browser_echo` prints the page's address; open it.
-//! `check.mjs` beside this file does so by itself, in a headless browser, and says what it saw.
+//! `cargo run -p foveate-io --features web --example browser_echo` prints the page's address; open it. `check.mjs`
+//! beside this file does the same in a headless browser and prints the result.
 
 use std::error::Error;
 use std::io::Write;

@@ -19,6 +19,7 @@
 mod bend;
 mod keys;
 mod packet;
+mod paths;
 mod rate;
 mod replay;
 mod suspects;
@@ -28,6 +29,7 @@ mod tests;
 pub(crate) use bend::bend;
 pub(crate) use keys::{Cipher, EXPORTED, EXPORTER};
 pub(crate) use packet::{PathId, is_direct};
+pub(crate) use paths::PathTable;
 pub use suspects::MAX_SUSPECTS;
 pub(crate) use suspects::Suspects;
 
@@ -356,7 +358,7 @@ impl DirectPath {
             && *challenge == Some(echoed)
             && from.address == self.place.address
         {
-            self.rate.on_round_trip(now - *sent);
+            self.rate.on_round_trip(now, now - *sent);
             self.rate.give_up();
             self.state = State::Active;
         }

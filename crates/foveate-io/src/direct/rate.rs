@@ -2,7 +2,8 @@
 //!
 //! A rate rather than a window, for feedback comes every other tick and not with every packet. It falls to what
 //! arrives when packets queue on their way or get lost, and rises while it is used. Loss without a queue lowers
-//! it no further than TCP would go at the same loss: a bad radio link is no full one.
+//! it no further than TCP would go at the same loss: a bad radio link is no full one. A path that is hardly used
+//! and does not queue may be used as much as an unknown one after some seconds, for it may have become wider.
 
 use foveate_wire::Micros;
 
@@ -26,6 +27,8 @@ const LOSS: f64 = 0.03;
 const LOSS_SPAN: f64 = 50.0;
 /// What a congested path is sent, of what arrived over it.
 const BACK_OFF: f64 = 0.85;
+/// The shortest round trip is that of the last one or two of these: a way that became longer is no queue.
+const MEMORY: Micros = Micros::from_millis(10_000);
 /// Growth an interval, before the first congestion and after it.
 const START: f64 = 1.5;
 const GROWTH: f64 = 1.05;
@@ -62,6 +65,31 @@ struct Interval {
     sent: f64,
 }
 
+/// The shortest round trip of late.
+#[derive(Clone, Copy)]
+struct Shortest {
+    current: Micros,
+    before: Micros,
+    since: Micros,
+}
+
+impl Shortest {
+    fn new(now: Micros) -> Shortest {
+        Shortest { current: Micros::UNBOUNDED, before: Micros::UNBOUNDED, since: now }
+    }
+
+    fn add(&mut self, now: Micros, trip: Micros) {
+        if now - self.since >= MEMORY {
+            *self = Shortest { before: self.current, ..Shortest::new(now) };
+        }
+        self.current = self.current.min(trip);
+    }
+
+    fn get(&self) -> Micros {
+        self.current.min(self.before)
+    }
+}
+
 /// The sender's view of a path.
 pub(crate) struct SendRate {
     departures: Box<[Departure; RECENT]>,
@@ -72,7 +100,7 @@ pub(crate) struct SendRate {
     arrived: u64,
     smooth: Option<Micros>,
     variance: Micros,
-    shortest: Micros,
+    shortest: Shortest,
     rate: f64,
     tokens: f64,
     filled: Micros,
@@ -93,7 +121,7 @@ impl SendRate {
             arrived: 0,
             smooth: None,
             variance: Micros::ZERO,
-            shortest: Micros::UNBOUNDED,
+            shortest: Shortest::new(now),
             rate: FIRST_RATE,
             tokens: FIRST_RATE * BURST,
             filled: now,
@@ -171,12 +199,12 @@ impl SendRate {
             self.interval.delivered += f64::from(departure.total.wrapping_sub(before.total));
         }
         let away = Micros(u64::from((now.0 as u32).wrapping_sub(departure.at)));
-        self.on_round_trip(away - Micros::from_millis(u64::from(age)));
+        self.on_round_trip(now, away - Micros::from_millis(u64::from(age)));
     }
 
-    pub(crate) fn on_round_trip(&mut self, trip: Micros) {
+    pub(crate) fn on_round_trip(&mut self, now: Micros, trip: Micros) {
         let trip = trip.max(RESOLUTION);
-        self.shortest = self.shortest.min(trip);
+        self.shortest.add(now, trip);
         let least = self.interval.shortest.map_or(trip, |least| least.min(trip));
         self.interval.shortest = Some(least);
         match self.smooth {
@@ -204,7 +232,7 @@ impl SendRate {
         self.loss += (share - self.loss) * (packets / LOSS_SPAN).min(1.0);
         let span = (now - ended.begun).as_secs();
         let trip = ended.shortest.or(self.smooth).unwrap_or(INTERVAL);
-        let queues = trip - self.shortest > (self.variance * 3).clamp(QUEUE[0], QUEUE[1]);
+        let queues = trip - self.shortest.get() > (self.variance * 3).clamp(QUEUE[0], QUEUE[1]);
         let loses = lost > 0.0 && self.loss > LOSS;
         let arrived = ended.delivered * (1.0 - share) / span * BACK_OFF;
         if queues {
@@ -214,6 +242,9 @@ impl SendRate {
             self.rate = arrived.max(tcp).min(self.rate);
         } else if ended.is_limited || ended.sent > self.rate * span / 2.0 {
             self.rate *= if self.was_congested { GROWTH } else { START };
+        } else if self.rate < FIRST_RATE {
+            // Little is sent and nothing queues: by and by it is trusted with what an unknown path is.
+            self.rate = (self.rate * GROWTH).min(FIRST_RATE);
         }
         self.was_congested |= queues || loses;
         self.rate = self.rate.clamp(MIN_RATE, MAX_RATE);
@@ -243,7 +274,7 @@ impl SendRate {
     /// Smoothed and shortest round trip, and the bytes that may be under way; none before a round trip was measured.
     pub(crate) fn measured(&self) -> Option<(Micros, Micros, u64)> {
         let smooth = self.smooth?;
-        Some((smooth, self.shortest, (self.rate * smooth.as_secs()) as u64))
+        Some((smooth, self.shortest.get(), (self.rate * smooth.as_secs()) as u64))
     }
 
     /// Bytes a second that are allowed.

@@ -526,6 +526,46 @@ fn a_narrow_pipe_is_not_flooded() {
     }
 }
 
+/// Plays for `rounds` of 50 ms at `per_second` bytes down, and returns the share of datagrams that was taken.
+fn taken(pair: &mut Pair, per_second: usize, rounds: u32) -> f64 {
+    let mut taken = 0;
+    for _ in 0..rounds {
+        taken += u32::from(pair.send(Side::Server, &vec![0; per_second / 20]));
+        pair.send(Side::Client, b"input");
+        pair.run(MS * 50);
+    }
+    f64::from(taken) / f64::from(rounds)
+}
+
+#[test]
+fn a_path_that_becomes_wide_again_may_be_used_even_if_little_was_sent_meanwhile() {
+    for per_second in [600, 4_000, 20_000] {
+        let mut pair = Pair::active();
+        let rate = Some(Rate { bytes_per_second: 2_000.0, queue: 64_000 });
+        pair.down.set(LinkSpec { rate, ..LinkSpec::delayed(MS * 20) });
+        taken(&mut pair, 20_000, 40);
+        assert!(pair.server.rate.bytes_per_second() < 20_000.0, "narrow");
+        pair.down.set(LinkSpec::delayed(MS * 20));
+        taken(&mut pair, per_second, 200);
+        let rate = pair.server.rate.bytes_per_second();
+        assert!(rate > 80_000.0, "{rate} B/s ten seconds later with {per_second} B/s");
+        // Nothing shows that it carries more than what any unknown path is trusted with.
+        taken(&mut pair, 600, 400);
+        assert!(pair.server.rate.bytes_per_second() <= 140_000.0);
+    }
+}
+
+#[test]
+fn a_longer_way_is_not_taken_for_a_queue_for_ever() {
+    let mut pair = Pair::active();
+    taken(&mut pair, 20_000, 20);
+    pair.down.set(LinkSpec::delayed(MS * 250));
+    taken(&mut pair, 20_000, 600);
+    let taken = taken(&mut pair, 20_000, 200);
+    let rate = pair.server.rate.bytes_per_second();
+    assert!(taken > 0.99 && rate > 30_000.0, "{taken} taken, {rate} B/s");
+}
+
 #[test]
 fn loss_and_jitter_without_a_queue_do_not_starve_a_game() {
     for seed in 0..5 {

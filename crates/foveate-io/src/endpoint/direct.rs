@@ -1,5 +1,6 @@
-//! Datagrams that go beside QUIC: from the socket to the link's direct path, and back.
+//! Datagrams beside QUIC: between the socket and a link's direct path.
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use crate::admission::Origin;
 use crate::direct::{
     Arrival, Cipher, Departed, DirectPath, DirectSetup, EXPORTED, EXPORTER, PathId, Place, Side,
 };
-use crate::link::{DirectLink, Incoming, Link, Outgoing, Passage};
+use crate::link::{DirectLink, Incoming, Link, Outgoing, Passage, Quic};
 use crate::options::duration;
 use crate::socket::Arrived;
 
@@ -20,7 +21,7 @@ pub(super) fn protocols() -> impl Iterator<Item = &'static [u8]> {
 }
 
 impl Core {
-    /// The handshake is over: keys for the direct path, if both ends want one.
+    /// Sets up keys for the direct path after the handshake, if both ends want one.
     pub(super) fn begin_direct(&mut self, now: Instant, index: u32, begun_here: bool) {
         let time = self.micros(now);
         let Some(quic) = self.links.at(index).and_then(Link::quic) else { return };
@@ -44,7 +45,7 @@ impl Core {
         self.make_ready(index);
     }
 
-    /// Makes the ids known by which packets of the link may come, and forgets the others.
+    /// Registers the ids of the link's paths, and removes old ones.
     fn update_path_ids(&mut self, index: u32) {
         let Some(quic) = self.links.at(index).and_then(Link::quic) else { return };
         let Some(direct) = &mut quic.direct else { return };
@@ -58,24 +59,24 @@ impl Core {
             self.paths.insert(direct.path.received_id(number), (index, number));
         }
         for number in known.into_iter().flatten().filter(|number| !new.contains(number)) {
-            self.paths.remove(&direct.path.received_id(number));
+            self.paths.remove(direct.path.received_id(number));
         }
         direct.numbers = Some(new);
     }
 
-    /// The link is over, and its keys with it.
+    /// Removes the direct path of a link that ended, and its keys.
     pub(super) fn end_direct(&mut self, index: u32) {
         let Some(quic) = self.links.at(index).and_then(Link::quic) else { return };
         let Some(direct) = quic.direct.take() else { return };
         for number in direct.numbers.into_iter().flatten() {
-            self.paths.remove(&direct.path.received_id(number));
+            self.paths.remove(direct.path.received_id(number));
         }
     }
 
-    /// A packet that is not QUIC's. One that names no path is dropped without an answer.
+    /// Handles a packet that is not QUIC's. It is dropped without an answer if it names no known path.
     pub(super) fn arrived_direct(&mut self, now: Instant, arrived: Arrived<'_>) {
         let Arrived { from, to, ecn, bytes } = arrived;
-        let path = PathId::of(bytes).and_then(|id| self.paths.get(&id).copied());
+        let path = PathId::of(bytes).and_then(|id| self.paths.get(id));
         let Some((index, number)) = path else {
             self.counters.packets_ignored += 1;
             return;
@@ -98,8 +99,8 @@ impl Core {
         self.take_direct(now, (index, number), packet);
     }
 
-    /// Whether a packet may be deciphered. Packets of the link's proved address count for the link; nothing
-    /// shows that it sent them, so the allowance is large. All others count for their source, if they fail.
+    /// Whether a packet may be deciphered. Packets from the link's proved address count for the link; they may be
+    /// forged, so the limit is high. Others count for their source if they fail.
     fn may_open(&mut self, now: Instant, index: u32, from: SocketAddr) -> bool {
         let time = self.micros(now);
         let Some(link) = self.links.at(index) else { return false };
@@ -110,9 +111,9 @@ impl Core {
         }
     }
 
-    /// A packet that a conditioner held comes in now.
+    /// Handles a packet that a conditioner held.
     pub(super) fn release_direct(&mut self, now: Instant, packet: Incoming) {
-        let path = PathId::of(&packet.bytes).and_then(|id| self.paths.get(&id).copied());
+        let path = PathId::of(&packet.bytes).and_then(|id| self.paths.get(id));
         if let Some(path) = path {
             self.take_direct(now, path, packet);
         }
@@ -156,7 +157,7 @@ impl Core {
         }
     }
 
-    /// Looks at the path when it wants it.
+    /// Schedules the path's next timer, or its work if that is due.
     fn plan_direct(&mut self, time: Micros, index: u32) {
         let Some(quic) = self.links.at(index).and_then(Link::quic) else { return };
         match quic.direct.as_ref().and_then(|direct| direct.path.next_due()) {
@@ -166,16 +167,22 @@ impl Core {
         }
     }
 
-    /// Sends a datagram by the link's direct path. False if it is left to QUIC.
+    /// Sends a datagram by the link's direct path. False if it must be sent by the link's carrier.
     pub(super) fn send_direct(&mut self, index: u32, datagram: &[u8]) -> bool {
         let time = self.micros(Instant::now());
-        let Some(quic) = self.links.at(index).and_then(Link::quic) else { return false };
-        let Some(direct) = &mut quic.direct else { return false };
+        let Some(link) = self.links.at(index) else { return false };
+        let carrier: &mut dyn Any = &mut *link.carrier;
+        let quic = carrier.downcast_mut::<Quic>();
+        let Some(direct) = quic.and_then(|quic| quic.direct.as_mut()) else { return false };
         self.scratch.clear();
         match direct.path.send(time, datagram, &mut self.scratch) {
             Departed::LeftToQuic => return false,
-            Departed::Congested => self.counters.datagrams_outdated += 1,
+            Departed::Congested => {
+                link.sent.datagrams += 1;
+                self.counters.datagrams_outdated += 1;
+            }
             Departed::Sent(place) => {
+                link.sent.datagrams += 1;
                 self.push_direct(time, index, place);
                 self.plan_direct(time, index);
             }
@@ -183,7 +190,7 @@ impl Core {
         true
     }
 
-    /// Packets of the path's own: challenges, their echoes, feedback.
+    /// Sends the path's own packets: challenges, their echoes, feedback.
     pub(super) fn transmit_direct(&mut self, time: Micros, index: u32) {
         loop {
             let Some(quic) = self.links.at(index).and_then(Link::quic) else { return };
@@ -194,7 +201,7 @@ impl Core {
         }
     }
 
-    /// The packet in `scratch` leaves with the next batch, or is held by a conditioner.
+    /// Adds the packet in `scratch` to the next batch, or to the link's conditioner.
     fn push_direct(&mut self, time: Micros, index: u32, place: Place) {
         let Some(quic) = self.links.at(index).and_then(Link::quic) else { return };
         if let Some(direct) = &mut quic.direct {

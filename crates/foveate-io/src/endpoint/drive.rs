@@ -1,4 +1,4 @@
-//! What the loop does with every link, whatever carries it: timers, events, the end.
+//! The loop's work on every link, whatever its carrier: timers, events, closing.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use crate::slots::LinkId;
 use foveate_node::node::Remote;
 use foveate_wire::Bytes;
 
-/// How long QUIC may keep an acknowledgement back.
+/// How long QUIC may delay an acknowledgement.
 const ACK_DELAY: Duration = Duration::from_millis(25);
 
 impl Core {
-    /// Something happened to the link at this place.
+    /// Marks a link as changed, so that it is driven.
     pub(super) fn touch(&mut self, index: u32) {
         if let Some(link) = self.links.at(index)
             && !std::mem::replace(&mut link.touched, true)
@@ -25,7 +25,7 @@ impl Core {
         }
     }
 
-    /// Looks at every link whose time has come.
+    /// Handles all links whose timers are due.
     pub(super) fn fire_timers(&mut self, now: Instant) {
         while let Some(index) = self.timers.pop(now) {
             if let Some(link) = self.links.at(index) {
@@ -48,7 +48,7 @@ impl Core {
         self.expire_visits(now);
     }
 
-    /// Look at the link again when its carrier or a conditioner wants it.
+    /// Sets a link's timer to when its carrier or a conditioner needs it.
     pub(super) fn arm(&mut self, now: Instant, index: u32) {
         let (origin, slack) = (self.origin, duration(self.options.timer_slack));
         let Some(link) = self.links.at(index) else { return };
@@ -61,7 +61,7 @@ impl Core {
 
     pub(super) fn drive_touched(&mut self, now: Instant) {
         let mut touched = std::mem::take(&mut self.touched);
-        // Driving may touch links again, by closing them; those come next.
+        // Driving may touch further links, by closing them; those come next.
         for index in touched.drain(..) {
             self.drive(now, index);
         }
@@ -78,8 +78,8 @@ impl Core {
         drive(self, now, index);
     }
 
-    /// Something happened, so that the link may have something to send. On a calm link it travels
-    /// with the next datagram, if there is one before the acknowledgement is due.
+    /// Marks that the link may have something to send. On a calm link it is sent with the next datagram, if there is
+    /// one before the acknowledgement is due.
     pub(super) fn ask(&mut self, now: Instant, index: u32) {
         let patience = ACK_DELAY + duration(self.options.timer_slack);
         match self.links.at(index) {
@@ -88,8 +88,8 @@ impl Core {
         }
     }
 
-    /// The handshake is complete, so the link's address is proved. False if the link was closed because the
-    /// address has its links already.
+    /// Handles the end of a handshake, which proves the link's address. False if the link was closed because the
+    /// address has its limit of links.
     pub(super) fn prove(&mut self, now: Instant, id: LinkId) -> bool {
         let time = self.micros(now);
         let Some(link) = self.links.get_mut(id) else { return false };
@@ -106,7 +106,7 @@ impl Core {
         false
     }
 
-    /// Both sides may send.
+    /// Reports a link as connected: both sides may send.
     pub(super) fn connected(&mut self, id: LinkId, address: SocketAddr) {
         let Some(link) = self.links.get_mut(id) else { return };
         link.stage = Stage::Open;
@@ -160,7 +160,7 @@ impl Core {
         }
     }
 
-    /// The carrier has forgotten the link.
+    /// Removes a link after its carrier has ended.
     pub(super) fn remove(&mut self, index: u32) {
         let Some(id) = self.links.at(index).map(|link| link.id) else { return };
         self.ended(id, Reason::Reset);
@@ -172,7 +172,7 @@ impl Core {
         }
     }
 
-    /// Ends the streams of all links, so that it can be seen when their messages have arrived.
+    /// Ends the streams of all links, so that the arrival of their messages can be observed.
     pub(super) fn finish_messages(&mut self) {
         let open = self.links.iter_mut().filter(|link| link.stage == Stage::Open);
         let finished: Vec<u32> = open

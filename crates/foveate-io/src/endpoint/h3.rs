@@ -11,7 +11,7 @@ use crate::transport::{self, Streams};
 use crate::web::{Fault, H3, Session, Step, split};
 
 impl Core {
-    /// From now on HTTP/3 is spoken, too.
+    /// Also offers HTTP/3 from now on.
     pub(super) fn speak_h3(&mut self) -> Result<(), Error> {
         let Role::Server { identity, transport, protocols, .. } = &mut self.role else {
             return Ok(());
@@ -22,7 +22,7 @@ impl Core {
         Ok(())
     }
 
-    /// QUIC's handshake is over, and a browser is at the other end.
+    /// Starts a session after QUIC's handshake with a browser.
     pub(super) fn begin_session(&mut self, now: Instant, index: u32) {
         let Some(quic) = self.links.at(index).and_then(Link::quic) else { return };
         match Session::new(&mut quic.conn, now) {
@@ -30,11 +30,11 @@ impl Core {
             Err(fault) => return self.close_malformed(now, index, fault),
         }
         self.arm(now, index);
-        self.session_stirs(now, index);
+        self.drive_session(now, index);
     }
 
-    /// Something happened on the session's streams.
-    pub(super) fn session_stirs(&mut self, now: Instant, index: u32) {
+    /// Handles events of a session's streams.
+    pub(super) fn drive_session(&mut self, now: Instant, index: u32) {
         while let Some(link) = self.links.at(index)
             && link.stage != Stage::Closed
             && let Some(quic) = link.quic()
@@ -72,7 +72,7 @@ impl Core {
         }
     }
 
-    /// Whether a request gets a session, as an HTTP status.
+    /// The HTTP status that answers a request for a session.
     fn judge_session(&mut self, path: &str, authority: &str, origin: Option<&str>) -> u16 {
         let Some(front) = &self.front else { return 503 };
         let path = path.split('?').next().unwrap_or_default();
@@ -80,7 +80,7 @@ impl Core {
             self.counters.refused_full += 1;
             return 503;
         }
-        // The page's own address has the host of this one, and the port of HTTP.
+        // The page's own origin has this host, and the port of HTTP.
         let own = format!("{}:{}", split(authority).0, front.address.port());
         if !front.origins.allow(origin, &own) {
             self.counters.refused_origin += 1;
@@ -109,7 +109,7 @@ impl Core {
         self.connected(id, address);
     }
 
-    /// A session took too long to open, or to end.
+    /// Handles a session that took too long to open, or to end.
     pub(super) fn session_timeout(&mut self, now: Instant, index: u32) {
         let Some(link) = self.links.at(index) else { return };
         let id = link.id;

@@ -1,4 +1,4 @@
-//! Room for newcomers when places run short.
+//! Making room for newcomers when there are few free places.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,15 +17,15 @@ impl Core {
         }
     }
 
-    /// Whether only the places that are reserved for newcomers are left.
+    /// Whether only the places reserved for newcomers are left.
     fn is_crowded(&self) -> bool {
         let limits = &self.options.limits;
         let rest = limits.max_links.saturating_sub(limits.newcomers);
         limits.newcomers > 0 && self.links.len() >= rest as usize
     }
 
-    /// A newcomer was accepted. In a crowd it takes the place of the oldest link that has not joined, of the
-    /// address that has most of them: one that holds places without a use loses them first.
+    /// Makes room after a newcomer was accepted, if only reserved places are left. It replaces the oldest link that has
+    /// not joined, of the address with most of them: addresses that hold places without using them lose them first.
     pub(super) fn make_room(&mut self, now: Instant) {
         if !self.is_crowded() {
             return;
@@ -40,7 +40,12 @@ impl Core {
         });
         if let Some((_, oldest)) = waiting.max_by_key(|(key, _)| *key) {
             self.counters.closed_idle += 1;
-            self.close(now, oldest, CloseCode::CROWDED, "the server is crowded; join at once");
+            self.close(
+                now,
+                oldest,
+                CloseCode::CROWDED,
+                "the server needs the place, and this link had not joined",
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Links that QUIC carries: from connections to events, and to the socket.
+//! Links carried by QUIC: from connections to events, and to the socket.
 
 use std::any::Any;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::event::{LinkEvent, Reason};
 use crate::link::{Carrier, Link, Outgoing, Passage, Quic, Stage};
 use crate::slots::LinkId;
 
-/// Packets that one link sends before the others have their turn.
+/// Packets that one link sends before it is another's turn.
 const MAX_PACKETS_PER_TURN: usize = 16;
 
 pub(crate) static QUIC_STEPS: CarrierSteps = CarrierSteps {
@@ -28,9 +28,6 @@ pub(crate) static QUIC_STEPS: CarrierSteps = CarrierSteps {
 
 impl Core {
     fn send_quic_datagram(&mut self, id: LinkId, bytes: &[u8]) -> Result<bool, Error> {
-        if self.send_direct(id.index, bytes) {
-            return Ok(false);
-        }
         let Some(quic) = self.links.get_mut(id).and_then(Link::quic) else {
             return Err(Error::Closed);
         };
@@ -73,7 +70,7 @@ impl Core {
         }
     }
 
-    /// Lets pass what a conditioner has held long enough.
+    /// Releases packets that a conditioner has held long enough.
     fn release_packets(&mut self, now: Instant, index: u32) {
         let time = self.micros(now);
         while let Some(quic) = self.links.at(index).and_then(Link::quic)
@@ -118,7 +115,7 @@ impl Core {
         self.ask(now, index);
     }
 
-    /// Charges a link for the frames that came since the last time. All of them were authenticated.
+    /// Counts the frames that arrived since the last call against the link's limits. All were authenticated.
     fn charge_frames(&mut self, now: Instant, index: u32) {
         let time = self.micros(now);
         let Some(link) = self.links.at(index) else { return };
@@ -135,7 +132,7 @@ impl Core {
         let (id, stage, begun_here) = (link.id, link.stage, link.origin.is_none());
         let Some(quic) = link.quic() else { return };
         match event {
-            // A link that was closed while it shook hands stays closed.
+            // A link that was closed during its handshake stays closed.
             quinn_proto::Event::Connected if stage == Stage::Handshake => {
                 if !self.prove(now, id) {
                     return;
@@ -156,7 +153,7 @@ impl Core {
             quinn_proto::Event::DatagramReceived => self.take_datagrams(now, index),
             #[cfg(feature = "web")]
             quinn_proto::Event::Stream(ref stirred) if quic.is_sessions(stirred) => {
-                self.session_stirs(now, index);
+                self.drive_session(now, index);
             }
             quinn_proto::Event::Stream(StreamEvent::Opened { .. }) => {
                 quic.stream_opened();
@@ -170,7 +167,7 @@ impl Core {
             ) => {
                 quic.finishing = false;
             }
-            // What waits is offered at every transmission.
+            // Waiting data is offered at every transmission.
             _ => {}
         }
     }
@@ -201,7 +198,7 @@ impl Core {
         let read = quic.read(now, limits.max_message, |bytes| {
             flooded |= flow.message(limits, time, bytes.len()) == Passage::Flood;
             received.messages += 1;
-            // What a link says that is closed for it is not worth the work.
+            // Data of a link that is closed for flooding is not worth reading.
             if !flooded {
                 events.push(LinkEvent::Message { link: id, bytes });
             }

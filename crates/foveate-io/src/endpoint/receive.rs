@@ -1,4 +1,4 @@
-//! From the socket to the connection that a packet belongs to.
+//! From the socket to a packet's connection.
 
 use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
@@ -14,11 +14,11 @@ use crate::event::{CloseCode, Reason, Unreachable};
 use crate::link::{Carrier, Incoming, Link, Stage};
 use crate::socket::{Arrived, Sockets};
 
-/// So often in a row must an open link's server be said to be gone.
+/// Times in a row that an open link's server must be reported as unreachable.
 const MAX_REFUSALS: u8 = 3;
 
 impl Core {
-    /// Takes in everything that waits.
+    /// Reads all packets that have arrived.
     pub(super) fn receive(&mut self, now: Instant, sockets: &mut Sockets) -> Result<(), Error> {
         self.renew_in_time(now)?;
         let before = self.total.received.packets;
@@ -32,8 +32,8 @@ impl Core {
         Ok(())
     }
 
-    /// Ends links whose packets do not arrive, as the network says: at once while they shake hands; later only
-    /// when the host says several times in a row that no server listens any more, for routes come and go.
+    /// Ends links whose packets cannot be delivered, as the network reports: at once during the handshake; later only
+    /// after several reports in a row that no server listens, since routes change.
     pub(super) fn take_unreachable(&mut self, now: Instant, sockets: &mut Sockets) {
         while let Some((address, why)) = sockets.take_unreachable() {
             let mut ended = Vec::new();
@@ -68,8 +68,8 @@ impl Core {
         }
         let Arrived { from, to, ecn, bytes } = arrived;
         let bytes = copy(&mut self.arena_in, &[], bytes);
-        // Whose packet it is shows only when QUIC has looked at it, and QUIC notes the time. So a
-        // packet that is to be late is looked at twice.
+        // QUIC finds a packet's link only by handling it, and records the time. So a packet that is to be delayed is
+        // handled twice.
         let kept = (self.conditioned > 0).then(|| bytes.clone());
         self.scratch.clear();
         match self.quic.handle(now, from, to, ecn, bytes, &mut self.scratch) {
@@ -88,7 +88,7 @@ impl Core {
         }
     }
 
-    /// The link of a packet, if it may be deciphered. Nothing shows yet that the link's other side sent it.
+    /// A packet's link, if the packet may be deciphered. It is not yet authenticated.
     fn passes(&mut self, now: Instant, handle: ConnectionHandle, from: SocketAddr) -> Option<u32> {
         let time = self.micros(now);
         let index = self.handles.get(handle.0).copied()?;
@@ -99,7 +99,7 @@ impl Core {
         passes.then_some(index)
     }
 
-    /// Hands a packet to its link, or to the link's conditioner.
+    /// Gives a packet to its link, or to the link's conditioner.
     fn route(&mut self, now: Instant, index: u32, event: ConnectionEvent, held: Option<Incoming>) {
         let time = self.micros(now);
         let Some(link) = self.links.at(index) else { return };
@@ -116,7 +116,7 @@ impl Core {
         self.touch(index);
     }
 
-    /// A packet that a conditioner held comes in now.
+    /// Handles a packet that a conditioner held.
     pub(super) fn release(&mut self, now: Instant, packet: Incoming) {
         let Incoming { from, to, ecn, bytes } = packet;
         self.scratch.clear();
@@ -134,7 +134,7 @@ impl Core {
         let origin = Origin::from(incoming.remote_address().ip());
         let proved = incoming.remote_address_validated();
         if proved && self.admission.has_unproved(origin) {
-            // Handshakes that were completed by packets before this one come first.
+            // Handshakes that earlier packets completed come first.
             self.drive_touched(now);
         }
         let load = self.load();
@@ -189,7 +189,7 @@ impl Core {
         }
     }
 
-    /// Answers without a link; the packet is in `scratch`.
+    /// Sends the packet in `scratch`, an answer that belongs to no link.
     fn respond(&mut self, transmit: &Transmit) {
         let bytes = &self.scratch[..transmit.size.min(self.scratch.len())];
         self.total.sent.packet(bytes.len());
@@ -201,7 +201,7 @@ impl Core {
         if link.stage != Stage::Closed {
             self.counters.closed_flood += 1;
             let id = link.id;
-            self.close(now, id, CloseCode::FLOOD, "far beyond the rate that is allowed");
+            self.close(now, id, CloseCode::FLOOD, "the allowed rate was exceeded by far");
         }
     }
 

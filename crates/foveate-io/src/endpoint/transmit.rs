@@ -8,7 +8,7 @@ use super::Core;
 use crate::socket::Sockets;
 
 impl Core {
-    /// The link may have something to send.
+    /// Marks that the link may have something to send.
     pub(super) fn make_ready(&mut self, index: u32) {
         if let Some(link) = self.links.at(index)
             && !std::mem::replace(&mut link.ready, true)
@@ -17,7 +17,7 @@ impl Core {
         }
     }
 
-    /// What was handed in may leave: now, or spread over a while.
+    /// Sends what was handed over: now, or spread over some time.
     pub(super) fn flush(&mut self, now: Instant) {
         if self.dirty.is_empty() {
             return;
@@ -38,11 +38,11 @@ impl Core {
         self.dirty = dirty;
     }
 
-    /// Lets every link that is ready write its packets, and sends them.
+    /// Lets every ready link write its packets, and sends them.
     pub(super) fn transmit_ready(&mut self, now: Instant, sockets: &mut Sockets) {
         let mut due = std::mem::take(&mut self.ready);
         self.stagger.take(self.micros(now), &mut due);
-        // Links that have more than a turn's packets line up again in `ready`.
+        // Links with more packets than a turn allows go to the end of `ready`.
         while !due.is_empty() {
             for index in due.drain(..) {
                 self.transmit(now, index);

@@ -1,4 +1,4 @@
-//! The TCP side: HTTP connections, what they are answered, and which of them become links.
+//! The TCP side: HTTP connections, their answers, and upgrades to links.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -18,37 +18,37 @@ use crate::web::{
     switching,
 };
 
-/// HTTP connections accepted, and requests of one of them answered, before others have their turn.
+/// HTTP connections to accept, and requests of one to answer, before others have their turn.
 const MAX_ACCEPTS: usize = 64;
 const MAX_REQUESTS: usize = 16;
 
-/// What can be watched.
+/// A source of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Source {
     /// The TCP listener.
     Listener,
-    /// An HTTP connection, by its place in the list.
+    /// An HTTP connection, by its index.
     Request(usize),
-    /// A WebSocket, by index of its link.
+    /// A WebSocket, by its link's index.
     Socket(u32),
 }
 
-/// What becomes of a request.
+/// What to do with a request.
 enum Outcome {
     Answer(Answer),
-    /// It goes on by WebSocket, for a client at this address.
+    /// Upgrade to WebSocket, for a client at this address.
     Upgrade(Purpose, SocketAddr),
 }
 
 impl Endpoint {
-    /// Serves pages by HTTP at this TCP address, and takes links of browsers by WebSocket there and by
-    /// WebTransport at the endpoint's own. Where it listens, port 0 being any.
+    /// Serves pages by HTTP at this TCP address, and accepts links of browsers: by WebSocket there, and by WebTransport
+    /// at the endpoint's own address. Returns the address, since port 0 means any free port.
     pub fn listen_web(
         &mut self,
         address: SocketAddr,
         web: WebOptions,
     ) -> Result<SocketAddr, Error> {
-        if let Role::Client(_) = self.core.role {
+        if let Role::Client { .. } = self.core.role {
             return Err(Error::Option { name: "web", what: "expected a server".into() });
         }
         let front =
@@ -62,7 +62,7 @@ impl Endpoint {
 }
 
 impl Core {
-    /// Everything that is watched beside the UDP socket.
+    /// The file descriptors to watch beside the UDP socket.
     pub(super) fn watched(&self) -> Vec<PollFd<'_>> {
         self.sources().into_iter().map(|(_, fd)| fd).collect()
     }
@@ -86,7 +86,7 @@ impl Core {
         sources
     }
 
-    /// Takes in new HTTP connections, requests, and what WebSockets brought.
+    /// Handles new HTTP connections, requests, and data from WebSockets.
     pub(super) fn look(&mut self, now: Instant) -> Result<(), Error> {
         if self.front.is_none() {
             return Ok(());
@@ -99,8 +99,8 @@ impl Core {
         let stirred =
             |(name, fd): (Source, &PollFd<'_>)| (!fd.revents().is_empty()).then_some(name);
         let stirred: Vec<Source> = names.into_iter().zip(&fds).filter_map(stirred).collect();
-        // From a visit that is another one in each turn, so that all of them have theirs; downwards, since one
-        // that is over leaves its place to the last.
+        // Starts at a different connection in each turn, so that all have their turn; downwards, since a connection
+        // that ends leaves its index to the last one.
         let mut stirred: Vec<Source> = stirred.into_iter().rev().collect();
         if let Some(front) = &mut self.front {
             front.begin_turn();
@@ -135,7 +135,7 @@ impl Core {
         let Some(front) = &mut self.front else { return };
         let accepted =
             (0..MAX_ACCEPTS).take_while(|_| front.accept(now, &mut self.counters)).count();
-        // Most have said what they want already.
+        // Most have sent their request already.
         let first = front.visits.len().saturating_sub(accepted);
         for place in (first..front.visits.len()).rev() {
             self.visit(now, place);
@@ -192,7 +192,7 @@ impl Core {
         }
     }
 
-    /// What becomes of a request. The address is none if a proxy has not named it.
+    /// Decides about a request. `address` is `None` if a proxy has not named it.
     fn judge(&mut self, now: Instant, request: &Request, address: Option<SocketAddr>) -> Outcome {
         let refused = match (request.method, request.path.as_str()) {
             (Method::Other, _) => {
@@ -224,7 +224,7 @@ impl Core {
         metrics.or_else(|| web.pages.page(path).map(Answer::page))
     }
 
-    /// How a page connects. A hash is for certificates that no authority vouches for.
+    /// How a page connects, as JSON. A hash is given for certificates without a known authority.
     fn connect_json(&self) -> String {
         let (Role::Server { certificate, identity, .. }, Some(udp)) = (&self.role, self.udp) else {
             return "{}".into();
@@ -233,7 +233,7 @@ impl Core {
             Certificate::Development { .. } => format!("\"{}\"", identity.hash()),
             Certificate::Files { .. } => "null".into(),
         };
-        // Of a server on loopback the address counts: the page's name may mean another one.
+        // For a server on loopback, the address is given: the page's host name may have another one.
         let host = match udp.ip().is_loopback() {
             true => format!("\"{}\"", udp.ip()),
             false => "null".into(),
@@ -245,7 +245,7 @@ impl Core {
         )
     }
 
-    /// Whether this request may become a link, and for which player or operator; otherwise the answer.
+    /// Whether this request may become a link, and for a player or an operator; otherwise the answer.
     fn may_connect(
         &mut self,
         now: Instant,
@@ -260,7 +260,7 @@ impl Core {
         let Some(front) = &mut self.front else {
             return Err(Answer::text(503, "not listening"));
         };
-        // Said to an ordinary request, too: a page is not told why its WebSocket was refused.
+        // Checked for ordinary requests too, since a page cannot learn why its WebSocket was refused.
         if purpose == Purpose::Observe
             && let Err(answer) = may_observe(front, request, address, time)
         {
@@ -289,7 +289,7 @@ impl Core {
         let load = self.load();
         let origin = Origin::from(address.ip());
         let rules = (&self.options.limits, &mut self.counters);
-        // The three-way handshake of TCP proved the address.
+        // TCP's handshake proved the address.
         match self.admission.judge(origin, true, load, time, rules) {
             Verdict::Accept if !self.closing => {
                 self.make_room(now);
@@ -306,7 +306,7 @@ impl Core {
         }
     }
 
-    /// The visit becomes a link.
+    /// Turns an HTTP connection into a link.
     fn upgrade(
         &mut self,
         now: Instant,

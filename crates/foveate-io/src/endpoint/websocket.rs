@@ -1,4 +1,4 @@
-//! Links that WebSocket carries: from frames to events, and to the TCP socket.
+//! Links carried by WebSocket: from frames to events, and to the TCP socket.
 
 use std::time::Instant;
 
@@ -20,16 +20,16 @@ pub(crate) static WEB_SOCKET_STEPS: CarrierSteps = CarrierSteps {
 };
 
 impl Core {
-    /// Reads what came in on a link.
+    /// Reads what arrived on a link.
     fn drive_socket(&mut self, now: Instant, index: u32) {
         let time = self.micros(now);
         let limits = &self.options.limits;
         let Some(link) = self.links.at(index) else { return };
         let id = link.id;
         let Some(socket) = link.carried_by::<WebSocket>() else { return };
-        let heard = socket.receive(limits, now, time);
-        if heard.bytes > 0 {
-            self.total.received.packet(heard.bytes);
+        let read = socket.receive(limits, now, time);
+        if read.bytes > 0 {
+            self.total.received.packet(read.bytes);
             self.last_received = Some(now);
         }
         while let Some(socket) = self.socket_at(index)
@@ -37,10 +37,10 @@ impl Core {
         {
             self.arrived_web(now, id, arrived);
         }
-        if heard.flood {
+        if read.flood {
             self.close_flood(now, index);
         }
-        if heard.ended {
+        if read.ended {
             self.broke(index);
             return;
         }
@@ -88,7 +88,7 @@ impl Core {
         };
         let time = self.micros(now);
         let Some(link) = self.links.get_mut(id) else { return };
-        // Empty ones mean nothing, as on a stream of QUIC.
+        // Empty messages mean nothing, as on a stream of QUIC.
         if link.stage != Stage::Open || bytes.is_empty() {
             return;
         }
@@ -131,7 +131,7 @@ impl Core {
         self.arm(now, id.index);
     }
 
-    /// Lets pass what a conditioner has held long enough.
+    /// Releases what a conditioner has held long enough.
     fn release_units(&mut self, now: Instant, index: u32) {
         let time = self.micros(now);
         while let Some(link) = self.links.at(index)
@@ -183,10 +183,10 @@ impl Core {
         }
     }
 
-    /// The connection ended, with or without a goodbye.
+    /// Handles the end of a connection, with or without a close frame.
     fn broke(&mut self, index: u32) {
         let Some(id) = self.links.at(index).map(|link| link.id) else { return };
-        self.ended(id, Reason::Failed("the connection broke off".into()));
+        self.ended(id, Reason::Failed("the connection was lost".into()));
         self.remove(index);
     }
 
@@ -201,7 +201,7 @@ impl Core {
     }
 }
 
-/// Its size, and whether it must arrive.
+/// A unit's size, and whether it must be delivered.
 fn measure(unit: &Unit) -> (foveate_wire::Bytes, bool) {
     let (bytes, reliable) = match unit {
         Unit::Datagram(bytes) => (bytes, false),

@@ -17,8 +17,8 @@ use crate::storage::{Storage, Writer};
 use crate::time::{UnixTime, unix_now};
 use crate::token::{TokenError, TokenId, Verifier};
 
-/// Players by name. Their objects and the world's are kept in memory or, with the feature `sqlite`, in a
-/// file. With a [`Verifier`], only players with a connect token may join.
+/// Players by name. Their objects and the world's are kept in memory or, with the feature `sqlite`, in a file. With a
+/// [`Verifier`], players need a connect token to join.
 #[derive(Default)]
 pub struct Accounts {
     verifier: Option<Verifier>,
@@ -38,13 +38,13 @@ impl Default for Keeper {
 }
 
 impl Accounts {
-    /// Everything is forgotten when the process ends.
+    /// Keeps players in memory until the process ends.
     pub fn in_memory() -> Accounts {
         Accounts::default()
     }
 
-    /// Opens the file, or creates it, and puts the world that was kept into the simulation; the game's new
-    /// one if there was none. Objects are saved within half a second of a change.
+    /// Opens or creates a file, and restores the saved world into the simulation; without one, populates the game's new
+    /// world. Changed objects are saved within half a second.
     #[cfg(feature = "sqlite")]
     pub fn in_file<G: Game>(
         path: &std::path::Path,
@@ -63,13 +63,12 @@ impl Accounts {
         let tick_hz = 1_000_000 / simulation.publisher.rounds().length.0.max(1);
         let mut registry = PlayerRegistry::new(storage.write_behind()?, tick_hz as u32);
         registry.used = used;
-        // A new world is saved at once: of one that is half saved the other half would never be made.
+        // A new world is saved at once: if only half of it were, the other half would never be made.
         registry.save_all(simulation);
         Ok(Accounts { verifier: None, keeper: Keeper::File(Box::new(registry)) })
     }
 
-    /// The same for players with a connect token only. Tokens that were used before a restart and are kept
-    /// in the file stay used.
+    /// Requires connect tokens. Tokens that were used before a restart and are kept in the file stay used.
     pub fn with_tokens(mut self, verifier: Verifier) -> Accounts {
         self.verifier = Some(verifier);
         self
@@ -84,7 +83,7 @@ impl Accounts {
         }
     }
 
-    /// Writes what waits. Dropping does the same, without telling whether it succeeded.
+    /// Writes all pending changes. Dropping does the same, without reporting failure.
     #[cfg(feature = "sqlite")]
     pub fn close(self) -> Result<(), crate::storage::StorageError> {
         match self.keeper {
@@ -95,7 +94,11 @@ impl Accounts {
 
     /// The token's id and expiry, if it permits joining under this name. In memory it is used from now on; with a
     /// file, the registry sees to that.
-    fn check(&mut self, name: &str, token: &[u8]) -> Result<Option<(TokenId, UnixTime)>, Refusal> {
+    pub(crate) fn check(
+        &mut self,
+        name: &str,
+        token: &[u8],
+    ) -> Result<Option<(TokenId, UnixTime)>, Refusal> {
         let Some(verifier) = &mut self.verifier else { return Ok(None) };
         let text = std::str::from_utf8(token).map_err(|_| Refusal::Token)?;
         let refusal = |error| match error {
@@ -107,7 +110,7 @@ impl Accounts {
         };
         let now = unix_now();
         let claim = verifier.read(text, now).map_err(refusal)?;
-        // A mistyped name does not use the token up.
+        // A mistyped name does not use up the token.
         if claim.name != name {
             return Err(Refusal::Token);
         }
@@ -118,7 +121,7 @@ impl Accounts {
     }
 }
 
-/// A registry's answer as the host takes it.
+/// Converts a registry's answer.
 #[cfg(feature = "sqlite")]
 fn reply(command: ServerCommand) -> Option<(Link, LoginReply)> {
     match command {
@@ -155,8 +158,10 @@ impl Authenticator for Accounts {
     }
 
     fn joined(&mut self, player: PlayerId) {
-        if let Keeper::Memory(all) = &mut self.keeper {
-            all.joined(player);
+        match &mut self.keeper {
+            Keeper::Memory(all) => all.joined(player),
+            #[cfg(feature = "sqlite")]
+            Keeper::File(_) => {}
         }
     }
 
@@ -195,7 +200,7 @@ mod tests {
         let claim =
             TokenClaim { name: "ada".into(), server: None, expires, id: random_id().unwrap() };
         let token = secret.issue(&claim).unwrap();
-        // As long as tokens may live, by an issuer whose clock is two minutes ahead.
+        // The longest life of a token, from an issuer whose clock is two minutes ahead.
         let expires = UnixTime(unix_now().0 + crate::token::MAX_LIFE.as_secs() + 120);
         let ahead = secret.issue(&TokenClaim { expires, ..claim.clone() }).unwrap();
         let mut accounts = Accounts::in_memory().with_tokens(Verifier::new(secret, "here"));

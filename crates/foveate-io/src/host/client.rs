@@ -16,20 +16,20 @@ use crate::identity::Trust;
 use crate::options::EndpointOptions;
 use crate::server_address::{ServerAddress, ServerAddressError};
 
-/// A server that does not answer for so long is given up, whatever its link does.
+/// Time after which connecting to a server that does not answer fails, whatever its link does.
 const CONNECT_FOR: Duration = Duration::from_secs(15);
-/// How long one look at the network takes while connecting.
+/// How long one step takes while connecting.
 const CONNECT_STEP: Duration = Duration::from_millis(5);
-/// How long a good-bye may take.
+/// How long leaving may take.
 const LEAVE_FOR: Micros = Micros(1_000_000);
 
-/// Why a client is not, or no longer, at a server.
+/// Why a client could not connect, or no longer is connected.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The text is no address of a server. Nothing was sent.
+    /// The text is not a server address. Nothing was sent.
     #[error(transparent)]
     Address(#[from] ServerAddressError),
-    /// The session did not begin, or ended.
+    /// The session did not start, or ended.
     #[error(transparent)]
     Ended(#[from] Box<SessionEnd>),
     /// The socket failed, or could not be opened.
@@ -37,7 +37,7 @@ pub enum ClientError {
     Io(#[from] Error),
 }
 
-/// Makes a [`ClientHost`]. What is not stated: no token, certificates that the system trusts.
+/// Makes a [`ClientHost`]. By default there is no token, and the system's certificates are trusted.
 #[must_use = "a client begins with `connect` or `start`"]
 pub struct ClientBuilder<G: Game> {
     game: Arc<G>,
@@ -48,25 +48,25 @@ pub struct ClientBuilder<G: Game> {
 }
 
 impl<G: Game> ClientBuilder<G> {
-    /// Whom to trust.
+    /// Sets which servers to trust.
     pub fn trust(mut self, trust: Trust) -> ClientBuilder<G> {
         self.trust = trust;
         self
     }
 
-    /// A connect token, as the server's operator issues them.
+    /// Sets the connect token, as the server's operator issues it.
     pub fn token(mut self, token: impl Into<Vec<u8>>) -> ClientBuilder<G> {
         self.token = token.into();
         self
     }
 
-    /// Limits, timeouts and conditions of the link.
+    /// Sets limits, timeouts and conditions of the link.
     pub fn options(mut self, options: EndpointOptions) -> ClientBuilder<G> {
         self.options = options;
         self
     }
 
-    /// Joins, and blocks until the server has let the player in or refused.
+    /// Joins, and blocks until the server has admitted or rejected the player.
     pub fn connect(self, server: &str) -> Result<ClientHost<G>, ClientError> {
         let (mut client, deadline) = (self.start(server)?, Instant::now() + CONNECT_FOR);
         while client.joined().is_none() {
@@ -81,8 +81,8 @@ impl<G: Game> ClientBuilder<G> {
         Ok(client)
     }
 
-    /// The same without waiting: [`ClientHost::joined`] tells when the player is in, and a step fails when
-    /// the server refuses. A host name is still looked up, which blocks.
+    /// Joins without waiting: [`ClientHost::joined`] returns the player once admitted, and a step fails if the server
+    /// rejects it. A host name is still resolved, which blocks.
     pub fn start(self, server: &str) -> Result<ClientHost<G>, ClientError> {
         let server: ServerAddress = server.parse()?;
         let anywhere = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
@@ -93,13 +93,13 @@ impl<G: Game> ClientBuilder<G> {
     }
 }
 
-/// One player at a server.
+/// A single client, for one player.
 pub struct ClientHost<G: Game> {
     clients: ClientsHost<G>,
 }
 
 impl<G: Game> ClientHost<G> {
-    /// Joins a server as `name`, and blocks until the server has let the player in or refused.
+    /// Joins a server as `name`, and blocks until the server has admitted or rejected the player.
     ///
     /// `server` is `HOST:PORT`. Its certificate must be for that host, unless its hash is pinned.
     pub fn connect(
@@ -111,25 +111,25 @@ impl<G: Game> ClientHost<G> {
         ClientHost::builder(game, name).trust(trust).connect(server)
     }
 
-    /// A client with other settings.
+    /// Configures a client before it connects.
     pub fn builder(game: Arc<G>, name: &str) -> ClientBuilder<G> {
         let options = EndpointOptions::client();
         let (name, token, trust) = (name.into(), Vec::new(), Trust::System);
         ClientBuilder { game, name, token, trust, options }
     }
 
-    /// The client itself: replicas, prediction, figures.
+    /// The client: replicas, prediction, figures.
     pub fn client(&self) -> &Client<G> {
         &self.clients.players()[0].client
     }
 
-    /// The player and its avatar, once the server has let it in.
+    /// The player and its avatar, once the server has admitted it.
     pub fn joined(&self) -> Option<JoinedPlayer> {
         self.client().joined()
     }
 
-    /// Waits for a round's length, takes in what arrives, and plays the round: `decide` is given the world
-    /// and the avatar, and returns what the player does. Fails once the session has ended.
+    /// Receives until the next round is due, and plays it: `decide` is given the world and the avatar, and returns the
+    /// player's input. Fails once the session has ended.
     pub fn step(
         &mut self,
         decide: impl FnMut(&World<'_>, ObjectId) -> G::Input,
@@ -138,7 +138,7 @@ impl<G: Game> ClientHost<G> {
         self.run(Instant::now() + Duration::from_micros(round.0), decide)
     }
 
-    /// The same without waiting, for programs with their own loop. Call it more often than rounds begin.
+    /// The same without waiting, for programs with their own loop. Call it more often than rounds occur.
     pub fn poll_step(
         &mut self,
         decide: impl FnMut(&World<'_>, ObjectId) -> G::Input,
@@ -158,28 +158,28 @@ impl<G: Game> ClientHost<G> {
         }
     }
 
-    /// Calls `look` with the world as the player sees it: replicas predicted to now, the avatar as it was
-    /// steered.
+    /// Calls `look` with the world as the player sees it: replicas predicted to now, and the avatar as predicted from
+    /// the player's inputs.
     pub fn see<R>(&self, look: impl FnOnce(&World<'_>) -> R) -> R {
         self.client().see(self.clients.now(), look)
     }
 
-    /// What happened since the last call, oldest first.
+    /// The next event since the last call, oldest first.
     pub fn poll(&mut self) -> Option<News<G::Event>> {
         self.clients.player(0).client.poll()
     }
 
-    /// Asks something of an object. It leaves with the next step.
+    /// Requests an action of an object. It is sent with the next step.
     pub fn ask(&mut self, object: ObjectId, action: G::Action) {
         self.clients.ask(0, object, action);
     }
 
-    /// Asks for another of the game's views.
+    /// Requests another of the game's views.
     pub fn set_view(&mut self, which: u8) {
         self.clients.set_view(0, which);
     }
 
-    /// Looks from another object, too, if the game allows it; with `None`, only from the avatar again.
+    /// Also looks from another object, if the game allows it; with `None`, only from the avatar.
     pub fn watch(&mut self, object: Option<ObjectId>) {
         self.clients.watch(0, object);
     }
@@ -189,7 +189,7 @@ impl<G: Game> ClientHost<G> {
         self.clients.who(0, player);
     }
 
-    /// Leaves for good.
+    /// Leaves the session for good.
     pub fn leave(mut self) -> Result<(), Error> {
         self.clients.leave(LEAVE_FOR)
     }

@@ -1,4 +1,4 @@
-//! Many clients in one loop, or one.
+//! Any number of clients in one loop.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use foveate_node::client::ClientPhase;
 use foveate_node::game::{Game, PlayerId, World};
 use foveate_node::node::{ClientCommand, Node, NodeInput};
+use foveate_node::session::{Refusal, ServerContact};
 use foveate_node::{Client, Link, Outbox};
 use foveate_wire::{Micros, ObjectId};
 
+use super::ahead::AheadDial;
 use super::driver::{Driver, EndpointOutbox, NodeHost};
 use super::{EndCause, SessionEnd, name};
 use crate::endpoint::Endpoint;
@@ -20,49 +22,68 @@ use crate::link_endpoint::DialAddress;
 use crate::server_address::ServerAddress;
 use crate::slots::LinkId;
 
-/// A server's next address is tried after this time, if there is one and the last has not answered.
+/// A server's next address is tried after this time, if the last one has not answered.
 const NEXT_ADDRESS: Duration = Duration::from_secs(2);
+/// A client of a world on many servers that lost its server, and found no other that goes on with the session within
+/// this, has lost the session. Its program may join anew, at any server.
+const FIND_HOST: Duration = Duration::from_secs(5);
 /// Servers whose addresses are remembered.
 const MAX_SERVERS: usize = 64;
 
-/// One of the clients.
+/// One client of a [`ClientsHost`].
 pub struct HostedClient<G: Game> {
     /// The client: replicas, prediction, news.
     pub client: Client<G>,
-    /// When it asked to be let in.
+    /// When it started to join.
     pub asked: Instant,
-    /// Why its session ended, if it did.
+    /// Why its session ended, if it has.
     pub ended: Option<SessionEnd>,
     server: ServerAddress,
-    /// Addresses of the server that were not tried yet, the next one last.
+    /// Addresses of the server that have not been tried, the next one last.
     untried: Vec<SocketAddr>,
     address: Option<SocketAddr>,
-    /// When that address was tried first.
+    /// When the first of these addresses was tried.
     tried: Instant,
     connected: bool,
+    /// The link that was dialled to join.
     link: Option<Link>,
+    /// The link that the client asked for beside.
+    pub(super) ahead: Option<AheadDial>,
+    /// Since when no server hosts the session, and how the last one was lost.
+    lost: Option<(Instant, EndCause)>,
 }
 
-/// Clients as one node: each has its own link and its own rounds.
-struct ClientGroup<G: Game> {
-    players: Vec<HostedClient<G>>,
-    by_link: BTreeMap<Link, usize>,
-    /// Clients that were refused; their host has not been told yet. At most one entry for each message.
-    refused: VecDeque<usize>,
+/// What a client needs of its host.
+pub(super) enum ClientWish {
+    /// It was refused: its links are to be closed.
+    Refused(usize),
+    /// A link to another server of its world.
+    Dial(usize, ServerContact),
+}
+
+/// Clients as one node: each has its own links and its own rounds.
+pub(super) struct ClientGroup<G: Game> {
+    pub(super) players: Vec<HostedClient<G>>,
+    pub(super) by_link: BTreeMap<Link, usize>,
+    /// What their host has not been told yet: at most one entry for each input of each.
+    wishes: VecDeque<ClientWish>,
 }
 
 impl<G: Game> Node for ClientGroup<G> {
-    /// For the client at this place.
+    /// A command for the client at this index.
     type Command = (usize, ClientCommand<G>);
-    /// The client at this place was refused. News stay in the clients, for the program.
-    type Event = usize;
+    /// News stay in the clients, for the program.
+    type Event = ClientWish;
 
     fn handle(&mut self, now: Micros, input: NodeInput<'_, Self::Command>, out: &mut impl Outbox) {
         let at = match &input {
             NodeInput::Command((at, _)) => *at,
             NodeInput::Wake => {
-                let players = self.players.iter_mut();
-                return players.for_each(|it| it.client.handle(now, NodeInput::Wake, out));
+                for at in 0..self.players.len() {
+                    self.players[at].client.handle(now, NodeInput::Wake, out);
+                    self.note_dial(at);
+                }
+                return;
             }
             NodeInput::Connected(link, _)
             | NodeInput::Datagram(link, _)
@@ -72,25 +93,29 @@ impl<G: Game> Node for ClientGroup<G> {
                 None => return,
             },
         };
-        let player = &mut self.players[at];
-        match input {
-            NodeInput::Connected(..) => player.connected = true,
-            NodeInput::Closed(link) => {
-                (player.link, player.connected) = (None, false);
-                self.by_link.remove(&link);
+        match &input {
+            NodeInput::Connected(link, _) if !self.players[at].takes_link(*link) => {
+                return out.close(*link, Refusal::Closing);
             }
+            NodeInput::Closed(link) => drop(self.by_link.remove(link)),
             _ => {}
         }
-        let is_message = matches!(input, NodeInput::Message(..));
+        let player = &mut self.players[at];
+        let (is_message, is_end) =
+            (matches!(input, NodeInput::Message(..)), matches!(input, NodeInput::Closed(_)));
         let Some(input) = input.map_command(|(_, command)| Some(command)) else { return };
         player.client.handle(now, input, out);
-        if is_message && matches!(player.client.phase(), ClientPhase::Refused(..)) {
-            self.refused.push_back(at);
+        if is_end {
+            player.judge_end();
         }
+        if is_message && matches!(player.client.phase(), ClientPhase::Refused(..)) {
+            self.wishes.push_back(ClientWish::Refused(at));
+        }
+        self.note_dial(at);
     }
 
-    fn poll(&mut self) -> Option<usize> {
-        self.refused.pop_front()
+    fn poll(&mut self) -> Option<ClientWish> {
+        self.wishes.pop_front()
     }
 
     fn next_wake(&self, now: Micros) -> Micros {
@@ -100,7 +125,12 @@ impl<G: Game> Node for ClientGroup<G> {
 }
 
 impl<G: Game> ClientGroup<G> {
-    /// Tries the next address. One of a family that this system does not have is passed over, unless it is
+    fn note_dial(&mut self, at: usize) {
+        let contact = self.players[at].client.take_dial();
+        self.wishes.extend(contact.map(|contact| ClientWish::Dial(at, contact)));
+    }
+
+    /// Tries the next address. One of a family that this system does not support is skipped, unless it is
     /// the last.
     fn dial_next(&mut self, at: usize, endpoint: &mut impl DialAddress) -> Result<(), Error> {
         self.hang_up(at, endpoint);
@@ -123,18 +153,21 @@ impl<G: Game> ClientGroup<G> {
         Ok(())
     }
 
-    /// Closes a client's link, without a word to the client.
+    /// Closes all links of a client, without telling the client.
     fn hang_up(&mut self, at: usize, endpoint: &mut impl DialAddress) {
         let player = &mut self.players[at];
-        player.connected = false;
-        if let Some(link) = player.link.take() {
-            self.by_link.remove(&link);
-            endpoint.close(LinkId::from_bits(link.0), CloseCode::DONE, "");
-        }
+        (player.connected, player.link, player.ahead) = (false, None, None);
+        self.by_link.retain(|link, of| {
+            if *of == at {
+                endpoint.close(LinkId::from_bits(link.0), CloseCode::DONE, "");
+            }
+            *of != at
+        });
+        player.client.closed_all();
     }
 }
 
-/// What is around the clients in a step.
+/// The host's side of the clients in one step.
 struct Surroundings<F> {
     decide: F,
     /// Why the host cannot go on.
@@ -153,16 +186,23 @@ where
         group: &mut ClientGroup<G>,
         out: &mut EndpointOutbox<'_, E>,
     ) -> Option<NodeInput<'a, (usize, ClientCommand<G>)>> {
-        let at = *group.by_link.get(&name(event.link()))?;
+        let (link, at) = (name(event.link()), *group.by_link.get(&name(event.link()))?);
         if let LinkEvent::Closed { reason, .. } = event {
+            if group.ahead_failed(at, link) {
+                group.dial_next_ahead(at, out.endpoint);
+                return None;
+            }
             let player = &mut group.players[at];
             let cause = EndCause::of(reason.clone(), player.connected);
-            // Perhaps another address serves.
-            if !player.untried.is_empty() && cause.is_of_address() {
+            // Another address may work.
+            let is_first = player.link == Some(link) && !player.connected;
+            if is_first && !player.untried.is_empty() && cause.is_of_address() {
                 self.note(group.dial_next(at, out.endpoint));
                 return None;
             }
-            player.end(cause);
+            if is_first || player.client.host_link() == Some(link) {
+                player.lost = Some((Instant::now(), cause));
+            }
         }
         Some(event.input())
     }
@@ -176,6 +216,15 @@ where
                 self.note(group.dial_next(at, out.endpoint));
                 continue;
             }
+            if player.ahead.as_ref().is_some_and(|it| it.tried.elapsed() >= NEXT_ADDRESS) {
+                group.dial_next_ahead(at, out.endpoint);
+            }
+            if let Some(cause) = group.players[at].gives_up() {
+                group.players[at].end(cause);
+                group.hang_up(at, out.endpoint);
+                continue;
+            }
+            let player = &mut group.players[at];
             let client = &mut player.client;
             let Some(me) = client.joined().map(|joined| joined.avatar) else { continue };
             if client.next_wake(out.now) <= out.now && client.replicas.get(me).is_some() {
@@ -191,14 +240,19 @@ where
 
     fn on_event(
         &mut self,
-        at: usize,
+        wish: ClientWish,
         group: &mut ClientGroup<G>,
         out: &mut EndpointOutbox<'_, E>,
     ) -> Option<(usize, ClientCommand<G>)> {
-        let player = &mut group.players[at];
-        if let ClientPhase::Refused(code, text) = player.client.phase().clone() {
-            player.end(EndCause::Refused { code, text });
-            group.hang_up(at, out.endpoint);
+        match wish {
+            ClientWish::Dial(at, contact) => group.dial_ahead(at, &contact, out.endpoint),
+            ClientWish::Refused(at) => {
+                let player = &mut group.players[at];
+                if let ClientPhase::Refused(code, text) = player.client.phase().clone() {
+                    player.end(EndCause::Refused { code, text });
+                    group.hang_up(at, out.endpoint);
+                }
+            }
         }
         None
     }
@@ -214,34 +268,33 @@ impl<F> Surroundings<F> {
 
 /// Clients that share one endpoint and one loop. Their rounds are spread over time.
 pub struct ClientsHost<G: Game, E: DialAddress = Endpoint> {
-    /// The links.
     pub endpoint: E,
     group: ClientGroup<G>,
     driver: Driver,
-    /// Addresses of servers as they were resolved last.
+    /// Addresses of servers, as last resolved.
     resolved: BTreeMap<ServerAddress, Vec<SocketAddr>>,
 }
 
 impl<G: Game, E: DialAddress> ClientsHost<G, E> {
-    /// No client yet.
+    /// A host without clients.
     pub fn new(endpoint: E) -> ClientsHost<G, E> {
         ClientsHost {
             endpoint,
             group: ClientGroup {
                 players: Vec::new(),
                 by_link: BTreeMap::new(),
-                refused: VecDeque::new(),
+                wishes: VecDeque::new(),
             },
             driver: Driver::new(),
             resolved: BTreeMap::new(),
         }
     }
 
-    /// One more client, which joins as `name`. Returns its place.
+    /// Adds a client that joins as `name`, and returns its index.
     ///
-    /// The server's certificate must be for the host that is asked for, unless its hash is pinned. Addresses of
-    /// a host with several are tried in turn. The first time a host is named, its name is resolved, which
-    /// blocks; a name without an address, like any other failure on the way, stands in [`HostedClient::ended`].
+    /// The server's certificate must be for the given host, unless its hash is pinned. The addresses of a host are
+    /// tried in turn. A host's name is resolved the first time, which blocks. Any failure, even of a name without
+    /// addresses, is stored in [`HostedClient::ended`].
     pub fn join(
         &mut self,
         game: Arc<G>,
@@ -260,23 +313,25 @@ impl<G: Game, E: DialAddress> ClientsHost<G, E> {
             tried: now,
             connected: false,
             link: None,
+            ahead: None,
+            lost: None,
         });
         self.dial(at).inspect_err(|_| drop(self.group.players.pop()))?;
         Ok(at)
     }
 
-    /// The same client on a new link, after a break, to the server that it was at or another. The host's name
-    /// is resolved anew.
+    /// Connects the same client again after its link ended, to the same server or another. The host's name is resolved
+    /// again.
     pub fn rejoin(&mut self, at: usize, server: impl Into<ServerAddress>) -> Result<(), Error> {
         let server = server.into();
         self.resolved.remove(&server);
         self.group.players[at].server = server;
-        self.group.players[at].client.closed();
+        self.group.hang_up(at, &mut self.endpoint);
         self.dial(at)
     }
 
-    /// The addresses of a server that are known otherwise, the first one to be tried first: the next join asks no
-    /// resolver, and so does not block. The certificate must be for the server's host all the same.
+    /// Sets the addresses of a server, in the order in which to try them, so that the next join resolves no name and
+    /// does not block. The certificate must still be for the server's host.
     pub fn set_addresses(&mut self, server: impl Into<ServerAddress>, addresses: &[SocketAddr]) {
         if self.resolved.len() >= MAX_SERVERS {
             self.resolved.clear();
@@ -284,10 +339,10 @@ impl<G: Game, E: DialAddress> ClientsHost<G, E> {
         self.resolved.insert(server.into(), addresses.to_vec());
     }
 
-    /// Begins with the first of the server's addresses.
+    /// Dials the first of the server's addresses.
     fn dial(&mut self, at: usize) -> Result<(), Error> {
         let player = &mut self.group.players[at];
-        (player.ended, player.address) = (None, None);
+        (player.ended, player.address, player.lost) = (None, None, None);
         let found = match self.resolved.get(&player.server) {
             Some(known) => Ok(known.clone()),
             None => player.server.resolve(),
@@ -306,23 +361,21 @@ impl<G: Game, E: DialAddress> ClientsHost<G, E> {
         }
     }
 
-    /// All clients.
     pub fn players(&self) -> &[HostedClient<G>] {
         &self.group.players
     }
 
-    /// One of them.
     pub fn player(&mut self, at: usize) -> &mut HostedClient<G> {
         &mut self.group.players[at]
     }
 
-    /// The time that clients go by.
+    /// The clients' current time.
     pub fn now(&self) -> Micros {
         self.driver.now()
     }
 
-    /// Takes in what arrives until `until`, and plays the rounds that begin before then: `decide` gives
-    /// each client's input, and may ask things of objects.
+    /// Receives until `until`, and plays the rounds that are due by then: `decide` returns each client's input, and may
+    /// request actions of objects.
     pub fn step(
         &mut self,
         until: Instant,
@@ -339,7 +392,7 @@ impl<G: Game, E: DialAddress> ClientsHost<G, E> {
         }
     }
 
-    /// The same without waiting, for programs that have a loop of their own.
+    /// The same without waiting, for programs with their own loop.
     pub fn poll_step(
         &mut self,
         decide: impl FnMut(usize, &World<'_>, ObjectId, &mut Vec<(ObjectId, G::Action)>) -> G::Input,
@@ -347,17 +400,17 @@ impl<G: Game, E: DialAddress> ClientsHost<G, E> {
         self.step(Instant::now(), decide)
     }
 
-    /// Asks something of an object for a client, between its rounds. It leaves with the next step.
+    /// Requests an action of an object for a client, between its rounds. It is sent with the next step.
     pub fn ask(&mut self, at: usize, object: ObjectId, action: G::Action) {
         self.command(at, ClientCommand::Ask(object, action));
     }
 
-    /// Asks for another view for a client; it counts at once.
+    /// Requests another view for a client; it takes effect at once.
     pub fn set_view(&mut self, at: usize, which: u8) {
         self.command(at, ClientCommand::SetView(which));
     }
 
-    /// Lets a client look from another object, too, if the game allows it; with none, only from its own again.
+    /// Makes a client also look from another object, if the game allows it; with `None`, only from its avatar.
     pub fn watch(&mut self, at: usize, object: Option<ObjectId>) {
         self.command(at, ClientCommand::Watch(object));
     }
@@ -371,7 +424,7 @@ impl<G: Game, E: DialAddress> ClientsHost<G, E> {
         self.driver.command(&mut self.group, &mut self.endpoint, (at, command));
     }
 
-    /// All clients leave their sessions; links are closed within `limit`.
+    /// Ends all clients' sessions, and closes links within `limit`.
     pub fn leave(&mut self, limit: Micros) -> Result<(), Error> {
         for at in 0..self.group.players.len() {
             self.command(at, ClientCommand::Leave);
@@ -385,5 +438,38 @@ impl<G: Game> HostedClient<G> {
     fn end(&mut self, cause: EndCause) {
         let (server, address) = (self.server.clone(), self.address);
         self.ended = Some(SessionEnd { server, address, cause });
+        self.lost = None;
+    }
+
+    /// Whether a link that was made is one that the client still wants.
+    fn takes_link(&mut self, link: Link) -> bool {
+        if self.link == Some(link) {
+            self.connected = true;
+            return true;
+        }
+        let is_ahead = self.ahead.as_ref().is_some_and(|it| it.link == Some(link));
+        if is_ahead {
+            self.ahead = None;
+        }
+        is_ahead && self.client.awaits_link()
+    }
+
+    /// After a link has ended: a session that no other server may go on with is over.
+    fn judge_end(&mut self) {
+        let many = self.client.session_epoch() > 0 || self.client.has_ahead();
+        let goes_on = self.connected && many;
+        if let Some((_, cause)) = self.lost.take_if(|_| !goes_on) {
+            self.end(cause);
+        }
+    }
+
+    /// Why it is not waited any longer for a server to go on with the session, if so.
+    fn gives_up(&mut self) -> Option<EndCause> {
+        if self.ended.is_some() || self.client.host_link().is_some() || !self.connected {
+            self.lost = None;
+            return None;
+        }
+        let (since, cause) = self.lost.get_or_insert((Instant::now(), EndCause::TimedOut));
+        (since.elapsed() >= FIND_HOST).then(|| cause.clone())
     }
 }

@@ -1,7 +1,7 @@
-//! The one loop: runs any [`Node`] on real links.
+//! The loop that runs any [`Node`] on real links.
 //!
-//! A step is: receive → [`NodeInput`] → outbox → events → answers → wake → flush. Server, clients and peers
-//! differ in their [`NodeHost`] only, which answers what the node asks.
+//! A step is: receive → [`NodeInput`] → outbox → events → answers → wake → flush. Servers, clients and peers differ
+//! only in their [`NodeHost`], which answers the node's requests.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -20,22 +20,22 @@ use crate::options::duration;
 use crate::slots::LinkId;
 use crate::time;
 
-/// A link that a node closes is closed after so long, if the other side has not done so: its last message
-/// should arrive.
+/// A link that a node closes stays open for this long, unless the other side closes it, so that its last message
+/// arrives.
 const LAST_WORDS: Micros = Micros(500_000);
 
 /// Rounds between two measurements of a link.
 const MEASURE_EVERY: u32 = 4;
 
-/// A node that asks to be woken later than this is asked again.
+/// The longest time until the node is asked again when it wants to be woken.
 const MAX_SLEEP: Micros = Micros(60_000_000);
 
-/// What a node's surroundings do for it.
+/// The host's side of a node.
 pub trait NodeHost<N: Node, E: LinkEndpoint> {
-    /// Whether [`on_meter`](NodeHost::on_meter) is called: each link in every fourth round.
+    /// Whether [`on_meter`](NodeHost::on_meter) is called, for each link in every fourth round.
     const MEASURES: bool = false;
 
-    /// What an event of a link is to the node; none if it is not for the node.
+    /// Converts a link's event to an input; `None` if it is not for the node.
     fn on_link<'a>(
         &mut self,
         event: &'a LinkEvent,
@@ -45,15 +45,15 @@ pub trait NodeHost<N: Node, E: LinkEndpoint> {
         Some(event.input())
     }
 
-    /// A link was measured.
+    /// Called with a link's measurement.
     fn on_meter(&mut self, _link: Link, _meter: Option<LinkMeter>) -> Option<N::Command> {
         None
     }
 
-    /// Before the node is woken: the moment to give it an input.
+    /// Called before the node is woken, to give it an input.
     fn before_wake(&mut self, _node: &mut N, _out: &mut EndpointOutbox<'_, E>) {}
 
-    /// What the node asks or says; an answer is handed to it at once.
+    /// Called with an event of the node; the answer is given to it at once.
     fn on_event(
         &mut self,
         event: N::Event,
@@ -61,27 +61,27 @@ pub trait NodeHost<N: Node, E: LinkEndpoint> {
         out: &mut EndpointOutbox<'_, E>,
     ) -> Option<N::Command>;
 
-    /// The next answer to something that the node asked earlier.
+    /// The next answer to an earlier request of the node.
     fn next_answer(&mut self) -> Option<N::Command> {
         None
     }
 }
 
-/// How long the parts of a step took.
+/// Durations of a step's parts.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct StepTimings {
-    /// Taking in datagrams and messages; waiting is left out.
+    /// Receiving datagrams and messages, without waiting.
     pub receive: Duration,
-    /// Inputs, rules, interest, encoding, handing over to the transport.
+    /// Inputs, rules, interest, encoding, and handing over to the transport.
     pub tick: Duration,
-    /// The transport and system calls after the tick.
+    /// The transport and its system calls after the tick.
     pub flush: Duration,
-    /// By how much the tick began late.
+    /// How late the tick began.
     pub late: Duration,
 }
 
 impl StepTimings {
-    /// How long the step kept the processor.
+    /// Processing time of the step, without waiting.
     pub fn busy(&self) -> Micros {
         Micros((self.receive + self.tick + self.flush).as_micros() as u64)
     }
@@ -140,14 +140,14 @@ pub struct Driver {
     clock: HostClock,
     arrived: Vec<LinkEvent>,
     closing: Closing,
-    /// Links that the node knows.
+    /// Links that the node has been told of.
     links: BTreeSet<Link>,
     /// When the node wants to be woken.
     wake_at: Option<Micros>,
     wakes: u32,
 }
 
-/// The time that a driver's node goes by. Copies show the same time.
+/// The clock of a driver. Copies show the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct HostClock {
     clock: fn() -> Duration,
@@ -159,13 +159,13 @@ impl HostClock {
         HostClock { clock, began: clock() }
     }
 
-    /// The time at this moment. What a node is told is the time at which a step began.
+    /// The current time. A node is always given the time at which a step began.
     pub fn now(&self) -> Micros {
         Micros(((self.clock)() - self.began).as_micros() as u64)
     }
 }
 
-/// Links to be closed: when, which, and why. At most one for each link.
+/// Links to close: when, which, and why. At most one entry per link.
 #[derive(Default)]
 struct Closing(Vec<(Micros, LinkId, Refusal)>);
 
@@ -176,12 +176,12 @@ impl Default for Driver {
 }
 
 impl Driver {
-    /// A loop whose clock begins now, and stands still while the machine sleeps.
+    /// A driver whose clock starts at zero, and stops while the machine sleeps.
     pub fn new() -> Driver {
         Driver::with_clock(time::monotonic)
     }
 
-    /// A loop whose clock runs on while the machine sleeps, for games that do.
+    /// A driver whose clock goes on while the machine sleeps, for games that do.
     pub fn through_sleep() -> Driver {
         Driver::with_clock(time::since_boot)
     }
@@ -197,17 +197,17 @@ impl Driver {
         }
     }
 
-    /// The time that the node goes by.
+    /// The node's current time.
     pub fn now(&self) -> Micros {
         self.clock.now()
     }
 
-    /// The clock, for a host that looks at it within a step.
+    /// The clock, for a host that reads it within a step.
     pub fn clock(&self) -> HostClock {
         self.clock
     }
 
-    /// Takes in what arrives until the node wants to be woken, and wakes it.
+    /// Receives until the node wants to be woken, and wakes it.
     pub fn step<N: Node, E: LinkEndpoint>(
         &mut self,
         node: &mut N,
@@ -222,7 +222,7 @@ impl Driver {
         }
     }
 
-    /// The same without waiting; none if the node does not want to be woken yet.
+    /// The same without waiting; `None` if the node does not want to be woken yet.
     pub fn poll<N: Node, E: LinkEndpoint>(
         &mut self,
         node: &mut N,
@@ -232,7 +232,7 @@ impl Driver {
         self.step_until(node, endpoint, host, Instant::now())
     }
 
-    /// Takes in what arrives until then; if the node wants to be woken by then, wakes it.
+    /// Receives until `until`, and wakes the node if it wants to be woken by then.
     pub fn step_until<N: Node, E: LinkEndpoint>(
         &mut self,
         node: &mut N,
@@ -254,7 +254,7 @@ impl Driver {
         }
     }
 
-    /// Takes in what arrives until then, and answers; the time that took, waiting left out.
+    /// Receives and answers until `until`. Returns the processing time, without waiting.
     pub fn receive<N: Node, E: LinkEndpoint>(
         &mut self,
         node: &mut N,
@@ -278,7 +278,7 @@ impl Driver {
         Ok(woke.elapsed())
     }
 
-    /// Hands over a command of the program. What it makes the node ask is answered with the next step.
+    /// Gives the node a command of the program. Requests that it causes are answered in the next step.
     pub fn command<N: Node>(
         &mut self,
         node: &mut N,
@@ -290,7 +290,7 @@ impl Driver {
         node.handle(now, NodeInput::Command(command), out);
     }
 
-    /// Calls the node in a way that its commands do not offer.
+    /// Calls the node directly, for what its commands do not offer.
     pub fn with_outbox<E: LinkEndpoint, R>(
         &mut self,
         endpoint: &mut E,
@@ -300,7 +300,7 @@ impl Driver {
         call(&mut EndpointOutbox { endpoint, now, closing: &mut self.closing })
     }
 
-    /// Ends a round that began at `begin`: answers, closes and sends. How long tick and flush took.
+    /// Ends a round that began at `begin`: answers, closes and sends. Returns the durations of tick and flush.
     pub fn finish<N: Node, E: LinkEndpoint>(
         &mut self,
         node: &mut N,
@@ -316,7 +316,7 @@ impl Driver {
         StepTimings { tick: told - begin, flush: told.elapsed(), ..StepTimings::default() }
     }
 
-    /// Delivers what was said last, and closes all links within `limit`.
+    /// Delivers the last messages, and closes all links within `limit`.
     pub fn shutdown(
         &mut self,
         endpoint: &mut impl LinkEndpoint,
@@ -342,8 +342,8 @@ impl Driver {
         StepTimings { receive, late, ..self.finish(node, endpoint, host, begin) }
     }
 
-    /// When the node wants to be woken. What it asked for stands until it was woken: a node whose rounds
-    /// follow a clock would otherwise name the next one as soon as this one is due.
+    /// When the node wants to be woken. The first answer is kept until it was woken: a node whose rounds follow a clock
+    /// would otherwise return the next round as soon as this one is due.
     fn plan(&mut self, node: &impl Node) -> Micros {
         let asked = node.next_wake(self.now());
         let at = self.wake_at.map_or(asked, |planned| planned.min(asked));
@@ -357,7 +357,7 @@ impl Driver {
     }
 }
 
-/// Tells the node what its links carry, a quarter of them in each round.
+/// Tells the node the capacity of its links, a quarter of them in each round.
 fn measure<N: Node, E: LinkEndpoint, H: NodeHost<N, E>>(
     links: &BTreeSet<Link>,
     round: u32,
@@ -404,19 +404,18 @@ impl Closing {
     }
 }
 
-/// A node's outbox: what it sends goes straight to the endpoint. A datagram that cannot be sent, because its
-/// link just ended or its buffers are full, is lost; a message that does not fit ends the link.
+/// A node's outbox, which sends directly to the endpoint. A datagram that cannot be sent, because its link has ended or
+/// its buffers are full, is lost; a message that does not fit ends the link.
 pub struct EndpointOutbox<'a, E> {
-    /// The links.
     pub endpoint: &'a mut E,
-    /// The time that the node goes by.
+    /// The node's current time.
     pub now: Micros,
     closing: &'a mut Closing,
 }
 
 impl<E: LinkEndpoint> Outbox for EndpointOutbox<'_, E> {
     fn datagram(&mut self, to: Link, bytes: &[u8]) {
-        // Lost is lost: states are sent again.
+        // A lost datagram does not matter: states are sent again.
         self.endpoint.send_datagram(LinkId::from_bits(to.0), bytes).unwrap_or(());
     }
 

@@ -1,4 +1,4 @@
-//! A peer: a node of a game without a server, on real links.
+//! Runs a peer, a node of a game without a server, on real links.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -20,17 +20,17 @@ use crate::meter::LinkMeter;
 use crate::peer::{PeerEndpoint, contact};
 use crate::slots::LinkId;
 
-/// A contact has so long to let this peer in before the next one is asked.
+/// Time that a contact has to admit this peer before the next contact is asked.
 const CONTACT_FOR: Duration = Duration::from_secs(4);
 
 /// A peer on real links.
 pub struct PeerHost<G: Game> {
-    /// The node: the world as it knows it, neighbours, counts.
+    /// The node: its world, neighbours and counters.
     pub peer: Peer<G>,
-    /// The links: meters, conditions, limits.
+    /// The endpoint: meters, conditions, limits.
     pub endpoint: PeerEndpoint,
-    /// Whether states keep within what each link's congestion controller lets through, so that a narrow
-    /// link gets less instead of later. True at first.
+    /// Whether states stay within what each link's congestion controller allows, so that a narrow link gets less
+    /// instead of later. True by default.
     pub follow_congestion: bool,
     round: Micros,
     tick: Tick,
@@ -39,12 +39,13 @@ pub struct PeerHost<G: Game> {
     happened: VecDeque<PeerEvent<G::Event>>,
 }
 
-/// Whom this peer connects to.
+/// Connections that this peer starts.
 struct Dialler {
     /// Links that were dialled and are not open yet.
     dialled: BTreeMap<LinkId, Key>,
-    /// Contacts that were not asked yet, and when the last one was.
+    /// Contacts that were not asked yet.
     contacts: VecDeque<(Key, Vec<SocketAddr>)>,
+    /// When the last contact was asked.
     asked: Instant,
 }
 
@@ -57,7 +58,7 @@ impl Dialler {
     }
 }
 
-/// What is around the peer in a step.
+/// The host's side of the peer in one step.
 struct Surroundings<'a, G: Game, F> {
     act: Option<F>,
     tick: &'a mut Tick,
@@ -132,8 +133,8 @@ where
 }
 
 impl<G: Game> PeerHost<G> {
-    /// A peer outside of any game: [`found`](PeerHost::found) one, or [`join`](PeerHost::join) one.
-    /// Where others reach it is filled in.
+    /// A peer in no game yet: call [`found`](PeerHost::found) or [`join`](PeerHost::join). The addresses at which
+    /// others can reach it are filled in.
     pub fn new(
         game: Arc<G>,
         settings: PeerSettings,
@@ -162,54 +163,54 @@ impl<G: Game> PeerHost<G> {
         }
     }
 
-    /// Begins a new world, as the only one in it.
+    /// Starts a new world with this peer as its only member.
     pub fn found(&mut self) -> Result<(), foveate_sync::StoreError> {
         self.peer.found(self.now())
     }
 
-    /// Asks to be let in by one of these, one after the other.
+    /// Asks these contacts, one after the other, to join their game.
     pub fn join(&mut self, contacts: impl IntoIterator<Item = (Key, Vec<SocketAddr>)>) {
         let own = self.endpoint.key();
         self.dialler.contacts = contacts.into_iter().filter(|it| it.0 != own).collect();
         self.dialler.ask_next(&mut self.peer, self.driver.now());
     }
 
-    /// Whether none of the contacts has let this peer in, and none is left to ask.
+    /// Whether all contacts were asked and none admitted this peer.
     pub fn is_stranded(&self) -> bool {
         let Dialler { contacts, asked, .. } = &self.dialler;
         !self.peer.is_inside() && contacts.is_empty() && asked.elapsed() > CONTACT_FOR
     }
 
-    /// The time that the node goes by. While the machine sleeps the game goes on, and so does this.
+    /// The node's current time. It goes on while the machine sleeps, as the game does.
     pub fn now(&self) -> Micros {
         self.driver.now()
     }
 
-    /// The tick that was last.
+    /// The last tick.
     pub fn tick(&self) -> Tick {
         self.tick
     }
 
-    /// What happened since the last call.
+    /// Events since the last call.
     pub fn drain_events(&mut self) -> std::collections::vec_deque::Drain<'_, PeerEvent<G::Event>> {
         self.happened.drain(..)
     }
 
-    /// Waits for the next round of the world, taking in what arrives, and plays it. In `act` the player,
-    /// if it is inside, gives its input and may ask things of objects.
+    /// Receives until the next round of the world, and plays it. In `act` the player, if it has joined, gives its input
+    /// and may request actions of objects.
     pub fn step(&mut self, act: impl FnOnce(&mut Peer<G>)) -> Result<(), Error> {
         let (driver, peer, endpoint, mut around) = self.parts(act);
         driver.step(peer, endpoint, &mut around)?;
         Ok(())
     }
 
-    /// The same without waiting, for programs that have a loop of their own; true if a round was played.
+    /// The same without waiting, for programs with their own loop; true if a round was played.
     pub fn poll_step(&mut self, act: impl FnOnce(&mut Peer<G>)) -> Result<bool, Error> {
         let (driver, peer, endpoint, mut around) = self.parts(act);
         Ok(driver.poll(peer, endpoint, &mut around)?.is_some())
     }
 
-    /// The loop, the node, its links, and what answers the node.
+    /// The driver, the node, its endpoint, and its host's side.
     fn parts<F: FnOnce(&mut Peer<G>)>(
         &mut self,
         act: F,
@@ -224,7 +225,7 @@ impl<G: Game> PeerHost<G> {
         (&mut self.driver, &mut self.peer, &mut self.endpoint, surroundings)
     }
 
-    /// Hands over what others can own, leaves, and closes all links within `limit`.
+    /// Transfers objects to other owners, leaves, and closes all links within `limit`.
     pub fn leave(mut self, limit: Micros) -> Result<(), Error> {
         let PeerHost { driver, peer, endpoint, .. } = &mut self;
         driver.command(peer, endpoint, PeerCommand::Leave);

@@ -1,4 +1,4 @@
-//! Peers with the usual choices made, and what peers call each other.
+//! Builders for peers with the usual settings, and peers' addresses as text.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -15,27 +15,26 @@ use super::server_builder::{StartError, resolve, rounds};
 use crate::keys::KeyPair;
 use crate::peer::{PeerEndpoint, PeerOptions};
 
-/// How far players are taken to see whose view has no end.
+/// How far a player is assumed to see if its view has no end.
 const UNBOUNDED_VIEW: Metres = Metres(100.0);
-/// Addresses of one peer that are tried.
+/// Most addresses of one peer that are tried.
 const MAX_PEER_ADDRESSES: usize = 16;
 
-/// A peer and where it may be reached, as people pass it on: `KEY@ADDRESS`, or `KEY@ADDRESS,ADDRESS`.
+/// A peer's key and addresses, as people pass them on: `KEY@ADDRESS`, or `KEY@ADDRESS,ADDRESS`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerAddress {
     /// The peer's public key.
     pub key: Key,
-    /// Where it listens; all of them are tried.
+    /// Where it listens; all are tried.
     pub addresses: Vec<SocketAddr>,
 }
 
-/// A text that is no [`PeerAddress`].
+/// A text is not a [`PeerAddress`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "peer {given:?}: expected KEY@ADDRESS: 64 hexadecimal digits, and for example 192.0.2.1:4480"
 )]
 pub struct PeerAddressError {
-    /// The text.
     pub given: String,
 }
 
@@ -63,7 +62,7 @@ impl FromStr for PeerAddress {
     }
 }
 
-/// Makes a [`PeerHost`]. What is not stated: 20 ticks a second, a new key, no limit on what is sent.
+/// Makes a [`PeerHost`]. By default it has 20 ticks a second, a new key, and no limit on what it sends.
 #[must_use = "a peer begins with `found` or `join`"]
 pub struct PeerBuilder<G: Game> {
     game: Arc<G>,
@@ -76,45 +75,45 @@ pub struct PeerBuilder<G: Game> {
 }
 
 impl<G: Game> PeerBuilder<G> {
-    /// The key pair that identifies this player; [`KeyPair::keep`] has the same one in every run.
+    /// Sets the key pair that identifies this player; [`KeyPair::keep`] loads the same one in every run.
     pub fn keys(mut self, keys: KeyPair) -> PeerBuilder<G> {
         self.keys = Some(keys);
         self
     }
 
-    /// Ticks a second; the same for all peers of a game.
+    /// Sets the ticks per second, which all peers of a game must share.
     pub fn tick_rate(mut self, hz: u32) -> PeerBuilder<G> {
         self.hz = hz;
         self
     }
 
-    /// Bytes a second that may be sent, to all neighbours together.
+    /// Sets the limit of bytes per second to all neighbours together.
     pub fn uplink(mut self, per_second: Bytes) -> PeerBuilder<G> {
         self.uplink = Some(per_second);
         self
     }
 
-    /// The RNG seed of the rules that this peer runs. By default the system draws one.
+    /// Sets the RNG seed of the rules that this peer runs. By default it comes from the system.
     pub fn seed(mut self, seed: WorldSeed) -> PeerBuilder<G> {
         self.seed = Some(seed);
         self
     }
 
-    /// Limits, timeouts, relay and conditions of links.
+    /// Sets limits, timeouts, relay and conditions of links.
     pub fn options(mut self, options: PeerOptions) -> PeerBuilder<G> {
         self.options = options;
         self
     }
 
-    /// Begins a new world, listening there.
+    /// Starts a new world, listening at `address`.
     pub fn found(self, address: impl ToSocketAddrs) -> Result<PeerHost<G>, StartError> {
         let mut host = self.start(address)?;
         host.found()?;
         Ok(host)
     }
 
-    /// Joins the world of another peer, listening there. `contact` is what [`PeerHost::address`] of that peer
-    /// gives; [`PeerHost::is_stranded`] tells when it does not answer.
+    /// Joins the world of another peer, listening at `address`. `contact` is that peer's [`PeerHost::address`]; if it
+    /// does not answer, [`PeerHost::is_stranded`] becomes true.
     pub fn join(
         self,
         address: impl ToSocketAddrs,
@@ -142,18 +141,18 @@ impl<G: Game> PeerBuilder<G> {
 }
 
 impl<G: Game> PeerHost<G> {
-    /// A peer of a game without a server. [`found`](PeerBuilder::found) or [`join`](PeerBuilder::join) starts it.
+    /// Configures a peer; [`found`](PeerBuilder::found) or [`join`](PeerBuilder::join) starts it.
     pub fn builder(game: Arc<G>, name: &str) -> PeerBuilder<G> {
         let (name, options) = (name.into(), PeerOptions::default());
         PeerBuilder { game, name, keys: None, hz: 20, uplink: None, seed: None, options }
     }
 
-    /// What other peers join by.
+    /// The address with which other peers join.
     pub fn address(&self) -> PeerAddress {
         PeerAddress { key: self.endpoint.key(), addresses: self.endpoint.addresses() }
     }
 
-    /// The world as this peer knows it, at the end of the last tick.
+    /// The world as this peer knows it after the last tick.
     pub fn world(&self) -> World<'_> {
         self.peer.world()
     }
@@ -164,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_peers_are_read_as_they_are_written_and_nothing_else_is() {
+    fn addresses_of_peers_are_read_back_and_other_texts_are_rejected() {
         let key = "0123456789abcdef".repeat(4);
         for text in [format!("{key}@192.0.2.1:4480"), format!("{key}@192.0.2.1:1,[::1]:2")] {
             let address: PeerAddress = text.parse().unwrap();

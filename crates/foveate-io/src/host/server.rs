@@ -1,6 +1,6 @@
-//! A server on real links, and the authentication of its players.
+//! Runs a server on real links, and authenticates its players.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,41 +14,39 @@ use foveate_sync::StoreError;
 use foveate_wire::{Micros, ObjectId, Tick};
 
 use super::driver::{Driver, EndpointOutbox, NodeHost, StepTimings};
+use super::observers::Observers;
 use super::{Accounts, MAX_HAPPENED, remember, secret, secret_seed};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
-use crate::event::{LinkEvent, Purpose};
+use crate::event::LinkEvent;
 use crate::link_endpoint::LinkEndpoint;
 use crate::meter::LinkMeter;
-use crate::slots::LinkId;
 
-/// What operators did and the program has not looked at, at most.
-pub const MAX_OBSERVER_EVENTS: usize = 1_024;
-
-/// Decides which players may join, and keeps what they leave. Called between two rounds; it should answer at once.
+/// Decides which players may join, and stores the objects of players that left. It is called between two rounds and
+/// should return at once.
 pub trait Authenticator {
     /// A player asks to join under a name.
     fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> LoginReply;
 
-    /// An admitted player has joined, or has come back.
+    /// Called when an admitted player has joined or resumed.
     fn joined(&mut self, _: PlayerId) {}
 
-    /// The next answer to a request that was [`LoginReply::Pending`].
+    /// The next answer to a request for which [`LoginReply::Pending`] was returned.
     fn answered(&mut self) -> Option<(Link, LoginReply)> {
         None
     }
 
-    /// A player has left; these are to be kept.
+    /// Called when a player has left, with the objects to keep for it.
     fn leave(&mut self, player: PlayerId, kept: Kept);
 
-    /// A round was played: the moment to save what outlives a restart.
+    /// Called after each round, to save what must survive a restart.
     fn on_round<G: Game>(&mut self, _: &mut Simulation<G>, _: Tick)
     where
         Self: Sized,
     {
     }
 
-    /// The server is about to end; players leave after this.
+    /// Called when the server is about to end; players leave after this.
     fn on_close<G: Game>(&mut self, _: &Simulation<G>)
     where
         Self: Sized,
@@ -56,22 +54,22 @@ pub trait Authenticator {
     }
 }
 
-/// The answer to a player that wants to join.
+/// The answer to a request to join.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LoginReply {
-    /// Accepted: the number of the player, and the objects kept for them.
+    /// Accepted, with the player's number and the objects kept for it.
     Accepted(PlayerId, Kept),
-    /// Not known yet: [`Authenticator::answered`] will tell.
+    /// Not decided yet; [`Authenticator::answered`] returns the answer later.
     Pending,
-    /// Rejected, and why.
+    /// Rejected, with the reason.
     Rejected(Refusal),
 }
 
-/// Objects by name, with their lanes.
+/// Objects by id, with their lanes.
 pub type Kept = Vec<(ObjectId, Vec<i32>)>;
 
-/// Accepts every player, and keeps what they leave in memory: of [`MAX_NAMES`](foveate_node::persistence::MAX_NAMES)
-/// players that left.
+/// Accepts every player, and keeps the objects of up to [`MAX_NAMES`](foveate_node::persistence::MAX_NAMES) players
+/// that left in memory.
 #[derive(Debug, Default)]
 pub struct AllowAll(MemoryStorage);
 
@@ -94,12 +92,12 @@ impl Authenticator for AllowAll {
 pub struct ServerHost<G: Game, A: Authenticator = Accounts, E: LinkEndpoint = Endpoint> {
     /// The server: world, players, refusals.
     pub server: Server<G>,
-    /// The links: meters, conditions, limits.
+    /// The endpoint: meters, conditions, limits.
     pub endpoint: E,
     /// Decides which players may join.
     pub authenticator: A,
-    /// Whether states keep within what each link's congestion controller lets through, so that a narrow
-    /// link gets less instead of later. True at first.
+    /// Whether states stay within what each link's congestion controller allows, so that a narrow link gets less
+    /// instead of later. True by default.
     pub follow_congestion: bool,
     round: Micros,
     driver: Driver,
@@ -107,31 +105,7 @@ pub struct ServerHost<G: Game, A: Authenticator = Accounts, E: LinkEndpoint = En
     observers: Observers,
 }
 
-/// Operators' links, which the server knows nothing of, and what happened to them.
-#[derive(Default)]
-struct Observers {
-    links: BTreeSet<LinkId>,
-    events: VecDeque<LinkEvent>,
-}
-
-impl Observers {
-    /// Whether the event is an operator's; then it is kept.
-    fn take(&mut self, event: &LinkEvent) -> bool {
-        let ours = match event {
-            LinkEvent::Connected { link, purpose: Purpose::Observe, .. } => {
-                self.links.insert(*link)
-            }
-            LinkEvent::Closed { link, .. } => self.links.remove(link),
-            other => self.links.contains(&other.link()),
-        };
-        if ours {
-            remember(&mut self.events, event.clone(), MAX_OBSERVER_EVENTS);
-        }
-        ours
-    }
-}
-
-/// What is around the server in a step.
+/// The host's side of the server in one step.
 struct Surroundings<'a, A> {
     authenticator: &'a mut A,
     happened: &'a mut VecDeque<ServerEvent>,
@@ -200,7 +174,7 @@ fn command(link: Link, reply: LoginReply) -> Option<ServerCommand> {
 }
 
 impl<G: Game, A: Authenticator, E: LinkEndpoint> ServerHost<G, A, E> {
-    /// A server that begins at tick 0; populate or restore its world before the first step.
+    /// A server at tick 0; populate or restore its world before the first step.
     pub fn new(
         game: Arc<G>,
         settings: ServerSettings,
@@ -221,24 +195,23 @@ impl<G: Game, A: Authenticator, E: LinkEndpoint> ServerHost<G, A, E> {
         }
     }
 
-    /// The tick that was last.
+    /// The last tick.
     pub fn tick(&self) -> Tick {
         self.server.simulation.publisher.store.tick()
     }
 
-    /// What players did since the last call: joined, left, were refused. Beyond [`MAX_HAPPENED`] the oldest
-    /// are forgotten.
+    /// Players' events since the last call: joined, left, rejected. Only the newest [`MAX_HAPPENED`] are kept.
     pub fn drain_events(&mut self) -> std::collections::vec_deque::Drain<'_, ServerEvent> {
         self.happened.drain(..)
     }
 
-    /// What operators' pages did since the last call: connected, asked, closed. Answer with
-    /// [`Endpoint::send_message`]. Beyond [`MAX_OBSERVER_EVENTS`] the oldest are forgotten.
+    /// Events of operators' pages since the last call: connected, message, closed. Answer with
+    /// [`Endpoint::send_message`]. Only the newest [`MAX_OBSERVER_EVENTS`] are kept.
     pub fn observers(&mut self) -> std::collections::vec_deque::Drain<'_, LinkEvent> {
         self.observers.events.drain(..)
     }
 
-    /// The loop, the node, its links, and what answers the node.
+    /// The driver, the node, its endpoint, and its host's side.
     fn parts(&mut self) -> (&mut Driver, &mut Server<G>, &mut E, Surroundings<'_, A>) {
         let surroundings = Surroundings {
             authenticator: &mut self.authenticator,
@@ -249,7 +222,7 @@ impl<G: Game, A: Authenticator, E: LinkEndpoint> ServerHost<G, A, E> {
         (&mut self.driver, &mut self.server, &mut self.endpoint, surroundings)
     }
 
-    /// Waits for the next round's beginning, taking in what arrives, and plays it.
+    /// Receives until the next round is due, and plays it.
     pub fn step(&mut self) -> Result<StepTimings, Error> {
         let (driver, server, endpoint, mut around) = self.parts();
         let timings = driver.step(server, endpoint, &mut around)?;
@@ -257,8 +230,8 @@ impl<G: Game, A: Authenticator, E: LinkEndpoint> ServerHost<G, A, E> {
         Ok(timings)
     }
 
-    /// The same without waiting, for programs that have a loop of their own: takes in what has arrived,
-    /// and plays the round that is due, if one is. Call it more often than rounds begin.
+    /// The same without waiting, for programs with their own loop: receives what has arrived, and plays a round if one
+    /// is due. Call it more often than rounds occur.
     pub fn poll_step(&mut self) -> Result<Option<StepTimings>, Error> {
         let (driver, server, endpoint, mut around) = self.parts();
         let played = driver.poll(server, endpoint, &mut around)?;
@@ -275,14 +248,14 @@ impl<G: Game, A: Authenticator, E: LinkEndpoint> ServerHost<G, A, E> {
         self.driver.command(&mut self.server, &mut self.endpoint, took);
     }
 
-    /// For a window (see [`Server::show`]), whose rounds are played elsewhere: takes in what arrives until
-    /// then; the time that took, waiting left out.
+    /// For a window (see [`Server::show`]), whose rounds are played elsewhere: receives until `until`. Returns the
+    /// processing time, without waiting.
     pub fn receive_until(&mut self, until: Instant) -> Result<Duration, Error> {
         let (driver, server, endpoint, mut around) = self.parts();
         driver.receive(server, endpoint, &mut around, until)
     }
 
-    /// The same: shows a round that was played by another simulation.
+    /// For a window: shows a round that another simulation played.
     pub fn show(
         &mut self,
         played: &Simulation<G>,
@@ -294,7 +267,7 @@ impl<G: Game, A: Authenticator, E: LinkEndpoint> ServerHost<G, A, E> {
         Ok(driver.finish(server, endpoint, &mut around, begin))
     }
 
-    /// Ends every session, lets what players had be kept, and closes all links within `limit`.
+    /// Ends every session, lets the authenticator keep players' objects, and closes all links within `limit`.
     pub fn close(mut self, limit: Micros) -> Result<A, Error> {
         self.authenticator.on_close(&self.server.simulation);
         let (driver, server, endpoint, mut around) = self.parts();
@@ -310,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_player_that_left_before_it_was_let_in_finds_everything_the_next_time() {
+    fn a_player_that_left_before_it_was_admitted_keeps_its_objects() {
         let (mut authenticator, kept) = (AllowAll::default(), vec![(ObjectId(7), vec![1, 2])]);
         let LoginReply::Accepted(ada, _) = authenticator.enter(Link(1), "ada", b"") else {
             panic!("it is open")

@@ -1,4 +1,4 @@
-//! Servers with the usual choices made: `ServerHost::bind` for all of them, `ServerHost::builder` to change some.
+//! Builders for servers with the usual settings.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -14,63 +14,63 @@ use super::{Accounts, Authenticator, ServerHost};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::identity::{Certificate, CertificateHash};
-use crate::options::{DatagramPath, EndpointOptions};
+use crate::options::EndpointOptions;
 use crate::token::Verifier;
 
 /// The name of a policy that [`ServerBuilder::policy`] sets.
 const OWN_POLICY: &str = "server's own";
 
-/// Why a server or a peer was not started. Nothing was left open.
+/// Why a server or a peer was not started. Nothing is left open.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address could not be resolved.
     #[error("cannot resolve the address to listen on: {0}")]
     Address(std::io::Error),
-    /// No socket, certificate or listener.
+    /// A socket, certificate or listener failed.
     #[error(transparent)]
     Io(#[from] Error),
-    /// The game's first objects do not fit its schema, or there are too many.
+    /// The game's initial objects do not fit its schema, or there are too many.
     #[error("cannot create the world: {0}")]
     World(#[from] StoreError),
-    /// A view of the game, or the given one, cannot be used.
+    /// A view, the game's or the given one, cannot be used.
     #[error("view 0: {0}")]
     View(#[from] ViewError),
-    /// The file that keeps the world cannot be used.
+    /// The storage file cannot be used.
     #[cfg(feature = "sqlite")]
     #[error(transparent)]
     Storage(#[from] crate::storage::StorageError),
-    /// The system starts no more threads.
+    /// The system could not start a thread.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
-    /// No key for a peer.
+    /// A peer's key could not be made or read.
     #[cfg(feature = "peer")]
     #[error(transparent)]
     Key(#[from] crate::keys::KeyError),
-    /// Text that does not name a peer.
+    /// A text does not name a peer.
     #[cfg(feature = "peer")]
     #[error(transparent)]
     PeerAddress(#[from] super::PeerAddressError),
 }
 
-/// The first address that a name stands for.
+/// The first address of a name.
 pub(super) fn resolve(address: impl ToSocketAddrs) -> Result<SocketAddr, StartError> {
-    let none = || StartError::Address(std::io::Error::other("it has no address"));
+    let none = || StartError::Address(std::io::Error::other("the name has no address"));
     address.to_socket_addrs().map_err(StartError::Address)?.next().ok_or_else(none)
 }
 
-/// Rounds of a second's share.
+/// Rounds at this rate.
 pub(super) fn rounds(hz: u32) -> Rounds {
     Rounds::every(Micros(1_000_000 / u64::from(hz.max(1))))
 }
 
-/// So many threads; 0: one for each core that this process may use.
+/// A pool of `count` threads; 0 means one for each core available to this process.
 pub fn threads(count: usize) -> Result<Threads, ThreadsError> {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     Threads::new(if count == 0 { cores() } else { count })
 }
 
-/// Makes a [`ServerHost`]. What is not stated: 20 ticks a second, 64 kB/s to each player, up to 1,024 players,
-/// a development certificate, the game's own views, any player may join, nothing is kept on disk.
+/// Makes a [`ServerHost`]. By default it has 20 ticks a second, 64 kB/s to each player, up to 1,024 players, a
+/// development certificate and the game's own views; any player may join, and nothing is kept on disk.
 #[must_use = "a server begins with `bind`"]
 pub struct ServerBuilder<G: Game> {
     game: Arc<G>,
@@ -89,13 +89,13 @@ pub struct ServerBuilder<G: Game> {
 }
 
 impl<G: Game> ServerBuilder<G> {
-    /// Ticks a second.
+    /// Sets the ticks per second.
     pub fn tick_rate(mut self, hz: u32) -> ServerBuilder<G> {
         self.settings.rounds = rounds(hz);
         self
     }
 
-    /// Bytes a second to each player; `None`: as many as the link carries.
+    /// Sets the bytes per second to each player; `None` for as many as the link carries.
     pub fn budget(mut self, per_second: Option<Bytes>) -> ServerBuilder<G> {
         let round = self.settings.rounds.length.0;
         let share = |bytes: Bytes| Bytes((u64::from(bytes.0) * round / 1_000_000).max(1) as u32);
@@ -103,38 +103,38 @@ impl<G: Game> ServerBuilder<G> {
         self
     }
 
-    /// Players at once.
+    /// Sets the largest number of players.
     pub fn max_players(mut self, count: usize) -> ServerBuilder<G> {
         self.settings.max_players = count;
         self
     }
 
-    /// All settings of the server at once: those of the calls above, timeouts and resources.
+    /// Sets all settings of the server at once: those of the methods above, timeouts and resources.
     pub fn settings(mut self, settings: ServerSettings) -> ServerBuilder<G> {
         self.settings = settings;
         self
     }
 
-    /// How exact each object is for each player, in the place of the game's view 0.
+    /// Sets the policy for all players, in place of the game's view 0.
     pub fn policy(mut self, policy: impl Policy + 'static) -> ServerBuilder<G> {
         self.policy = Some(Arc::new(policy));
         self.view = Some(View::custom(OWN_POLICY));
         self
     }
 
-    /// Another view in the place of the game's view 0.
+    /// Sets a view in place of the game's view 0.
     pub fn view(mut self, view: View) -> ServerBuilder<G> {
         (self.policy, self.view) = (None, Some(view));
         self
     }
 
-    /// The certificate that clients check. The default is made anew at every start, and valid for this machine.
+    /// Sets the certificate that clients check. The default is made at every start, and is valid for this machine.
     pub fn certificate(mut self, certificate: Certificate) -> ServerBuilder<G> {
         self.certificate = certificate;
         self
     }
 
-    /// Limits, timeouts and conditions of links, as they are. Without this call there are links for
+    /// Sets limits, timeouts and conditions of links, exactly as given. By default there are links for
     /// [`max_players`](ServerBuilder::max_players) and places for newcomers, see
     /// [`Limits::for_players`](crate::Limits::for_players).
     pub fn options(mut self, options: EndpointOptions) -> ServerBuilder<G> {
@@ -142,34 +142,35 @@ impl<G: Game> ServerBuilder<G> {
         self
     }
 
-    /// Only players with a connect token may join.
+    /// Requires a connect token to join.
     pub fn tokens(mut self, verifier: Verifier) -> ServerBuilder<G> {
         self.tokens = Some(verifier);
         self
     }
 
-    /// The RNG seed of the rules, for runs that can be repeated. By default the system draws one; players
-    /// must not know it.
+    /// Sets the RNG seed of the rules, for reproducible runs. By default it comes from the system; players must not
+    /// know it.
     pub fn seed(mut self, seed: WorldSeed) -> ServerBuilder<G> {
         self.seed = Some(seed);
         self
     }
 
-    /// Threads for rules and views; 0, as by default: one for each core. What is sent does not depend on it.
+    /// Sets the threads for rules and views; 0, the default, means one for each core. What is sent does not depend on
+    /// it.
     pub fn threads(mut self, count: usize) -> ServerBuilder<G> {
         self.threads = count;
         self
     }
 
-    /// Keeps players, their objects and the world's in this file, and begins with what is in it.
+    /// Keeps players, their objects and the world's in this file, and restores what is in it.
     #[cfg(feature = "sqlite")]
     pub fn storage(mut self, file: impl Into<std::path::PathBuf>) -> ServerBuilder<G> {
         self.storage = Some(file.into());
         self
     }
 
-    /// Serves pages by HTTP there and lets them join, by WebTransport or WebSocket. `/schema.txt` describes the
-    /// game's objects to a client in another language.
+    /// Serves pages by HTTP at `address` and lets them join, by WebTransport or WebSocket. `/schema.txt` describes the
+    /// game's objects for clients in other languages.
     #[cfg(feature = "web")]
     pub fn web(
         mut self,
@@ -180,7 +181,7 @@ impl<G: Game> ServerBuilder<G> {
         self
     }
 
-    /// Creates or restores the world, and listens there.
+    /// Creates or restores the world, and listens at `address`.
     pub fn bind(mut self, address: impl ToSocketAddrs) -> Result<ServerHost<G>, StartError> {
         let mut simulation = Simulation::new(Arc::clone(&self.game), self.settings.rounds);
         let mut accounts = self.accounts(&mut simulation)?;
@@ -190,7 +191,7 @@ impl<G: Game> ServerBuilder<G> {
         self.start(address, accounts, simulation)
     }
 
-    /// The same with a custom authenticator, which also keeps what players leave. It is in the place of
+    /// The same with a custom authenticator, which also stores players' objects. It replaces
     /// [`tokens`](ServerBuilder::tokens) and `storage`.
     pub fn bind_with<D: Authenticator>(
         self,
@@ -220,13 +221,7 @@ impl<G: Game> ServerBuilder<G> {
         let players = u32::try_from(self.settings.max_players).unwrap_or(u32::MAX);
         let options = self.options.unwrap_or_else(|| {
             let options = EndpointOptions::server();
-            // The direct path does not notice yet that a link has become wider again.
-            let datagrams = DatagramPath::Quic;
-            EndpointOptions {
-                limits: options.limits.clone().for_players(players),
-                datagrams,
-                ..options
-            }
+            EndpointOptions { limits: options.limits.clone().for_players(players), ..options }
         });
         let endpoint = Endpoint::server(resolve(address)?, self.certificate, options)?;
         let mut host = ServerHost::new(self.game, self.settings, endpoint, authenticator);
@@ -248,12 +243,12 @@ impl<G: Game> ServerBuilder<G> {
 }
 
 impl<G: Game> ServerHost<G> {
-    /// A server of a new world with the usual settings. Port 0 takes one that is free.
+    /// A server with a new world and the default settings. Port 0 takes any free port.
     pub fn bind(game: Arc<G>, address: impl ToSocketAddrs) -> Result<ServerHost<G>, StartError> {
         ServerHost::builder(game).bind(address)
     }
 
-    /// A server with other settings.
+    /// Configures a server before it starts.
     pub fn builder(game: Arc<G>) -> ServerBuilder<G> {
         ServerBuilder {
             game,
@@ -274,7 +269,7 @@ impl<G: Game> ServerHost<G> {
 }
 
 impl<G: Game, D: Authenticator> ServerHost<G, D> {
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> Result<SocketAddr, Error> {
         self.endpoint.address()
     }
@@ -284,13 +279,13 @@ impl<G: Game, D: Authenticator> ServerHost<G, D> {
         self.endpoint.certificate_hash()
     }
 
-    /// The world at the end of the last tick.
+    /// The world after the last tick.
     pub fn world(&self) -> World<'_> {
         self.server.simulation.world()
     }
 
-    /// Serves pages by HTTP there and lets them join. `/schema.txt` describes the game's objects, unless the
-    /// pages have one of that name. Returns the address.
+    /// Serves pages by HTTP at `address` and lets them join. `/schema.txt` describes the game's objects, unless the
+    /// pages define that path. Returns the address.
     #[cfg(feature = "web")]
     pub fn listen_web(
         &mut self,

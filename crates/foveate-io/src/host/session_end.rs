@@ -1,4 +1,4 @@
-//! Why a client's session ended, for programs and for people.
+//! Why a client's session ended, for programs and as text.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,27 +8,26 @@ use foveate_node::session::Refusal;
 use crate::event::{CloseCode, Reason, Unreachable};
 use crate::server_address::ServerAddress;
 
-/// Why a session ended, or did not begin, and at which server.
+/// Why a session ended or did not start, and with which server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionEnd {
-    /// The server that was asked for.
+    /// The server, as given.
     pub server: ServerAddress,
-    /// The address that was tried last; none if the name has none.
+    /// The last address tried; `None` if the name has none.
     pub address: Option<SocketAddr>,
-    /// Why.
     pub cause: EndCause,
 }
 
 /// Why a session ended.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EndCause {
-    /// The host's name has no address: what the resolver says. Nothing was sent.
+    /// The host's name cannot be resolved: the resolver's message. Nothing was sent.
     #[error("the name cannot be resolved: {0}")]
     NotResolved(String),
-    /// The network says that the server cannot be reached at any of its addresses.
+    /// The network reports that the server cannot be reached at any of its addresses.
     #[error("{0}")]
     Unreachable(Unreachable),
-    /// The certificate is for another name, of an unknown authority, out of date or not the pinned one.
+    /// The certificate is for another name, of an unknown authority, expired or not the pinned one.
     #[error(
         "the server's certificate is not trusted: {0}; ask for the host that the certificate names, or pin its hash"
     )]
@@ -36,38 +35,38 @@ pub enum EndCause {
     /// The server did not answer in time.
     #[error("timed out: the server did not answer")]
     TimedOut,
-    /// The server takes no further link, in all or from this address.
+    /// The server accepts no further link, in all or from this address.
     #[error("the server is full, or has too many links from this address; retry later")]
     Full,
-    /// The server refused the player.
+    /// The server rejected the player.
     #[error("refused ({code:?}): {text}")]
     Refused {
-        /// For programs.
+        /// The reason for programs.
         code: Refusal,
-        /// For people.
+        /// The reason as text.
         text: String,
     },
     /// The server closed the link.
     #[error("closed by the server: {text} ({})", code.0)]
     Closed {
-        /// For programs.
+        /// The reason for programs.
         code: CloseCode,
-        /// For people.
+        /// The reason as text.
         text: String,
     },
-    /// The connection was open and broke off: silence, a restarted server, or a server that is gone. Join again.
+    /// An established connection was lost: it became silent, or the server restarted or disappeared. Join again.
     #[error("the connection was lost: {0}")]
     Lost(String),
     /// This side closed the link.
     #[error("closed here: {0}")]
     Left(String),
-    /// The two do not speak the same protocol.
+    /// The two sides do not speak the same protocol.
     #[error("the server does not speak this protocol: {0}")]
     Protocol(String),
 }
 
 impl EndCause {
-    /// What the end of a link means, which was connected or not.
+    /// The meaning of a link's end; `connected` says whether it had been connected.
     pub(crate) fn of(reason: Reason, connected: bool) -> EndCause {
         match reason {
             Reason::Here { reason, .. } => EndCause::Left(reason),
@@ -81,7 +80,7 @@ impl EndCause {
         }
     }
 
-    /// Whether the same server may answer at another of its addresses.
+    /// Whether the server may answer at another of its addresses.
     pub(crate) fn is_of_address(&self) -> bool {
         matches!(self, EndCause::Unreachable(_) | EndCause::TimedOut | EndCause::Protocol(_))
     }

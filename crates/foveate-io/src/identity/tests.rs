@@ -21,7 +21,7 @@ fn each_development_certificate_has_a_hash_of_its_own() {
     assert_eq!(one.hash().to_string().len(), 64);
 }
 
-/// A file that is gone when the test is.
+/// A temporary file, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -39,7 +39,7 @@ impl Drop for Scratch {
     }
 }
 
-/// `bytes` between a PEM heading and its end.
+/// `bytes` as a PEM block.
 fn pem(heading: &str, bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = format!("-----BEGIN {heading}-----\n");
@@ -65,11 +65,11 @@ fn certificate_and_key_are_read_from_pem_files() {
     let key = Scratch::new("good.key", &pem("PRIVATE KEY", made.key.secret_der()));
     let read = Identity::obtain(&files(&chain, &key), at(0)).expect("read");
     assert_eq!(read.hash(), made.hash());
-    assert!(!read.is_due(at(1_000)), "files are renewed by whoever made them");
+    assert!(!read.is_due(at(1_000)), "files are renewed by the tool that made them");
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_name() {
+fn errors_in_a_file_are_reported_with_its_name() {
     let one = Identity::obtain(&Certificate::development(), at(0)).expect("made");
     let two = Identity::obtain(&Certificate::development(), at(0)).expect("made");
     let chain = Scratch::new("bad.pem", &pem("CERTIFICATE", &one.chain[0]));
@@ -88,7 +88,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_name() {
 }
 
 #[test]
-fn a_hash_is_read_as_it_is_written() {
+fn a_hash_is_read_back_from_its_text() {
     let hash = CertificateHash(std::array::from_fn(|at| at as u8 * 8 + 3));
     assert_eq!(hash.to_string().parse(), Ok(hash));
     assert_eq!("03".parse::<CertificateHash>(), Err(CertificateHashError));

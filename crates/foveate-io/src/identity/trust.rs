@@ -1,4 +1,4 @@
-//! Whom a client believes.
+//! Which servers a client trusts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 use super::{CertificateHash, provider, read_certificates, refuse};
 use crate::error::Error;
 
-/// Which servers a client believes.
+/// Which servers a client trusts.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// Those whose certificate has one of these hashes. Name and dates do not matter.
+    /// Servers whose certificate has one of these hashes. Name and dates are not checked.
     Pinned(Vec<CertificateHash>),
-    /// Those certified by an authority in this PEM file.
+    /// Servers certified by an authority in this PEM file.
     Roots(PathBuf),
-    /// Those certified by an authority that the system knows.
+    /// Servers certified by an authority that the system trusts.
     System,
     /// Any server. An attacker on the network path can read and change everything.
     InsecureDevelopmentOnly,
@@ -61,7 +61,7 @@ fn roots(trust: &Trust) -> Result<RootCertStore, Error> {
         return Ok(store);
     }
     let found = rustls_native_certs::load_native_certs();
-    // Systems carry certificates that no verifier takes; the others serve.
+    // Some systems have certificates that the verifier rejects; the others are used.
     store.add_parsable_certificates(found.certs);
     match store.is_empty() {
         true => Err(Error::NoRoots(format!("{:?}", found.errors))),
@@ -79,14 +79,14 @@ enum Pins {
 #[error("its hash {0} is not pinned")]
 struct NotPinned(CertificateHash);
 
-// TLS quotes an error of another crate's by its debug text.
+// TLS shows another crate's error by its debug text.
 impl std::fmt::Debug for NotPinned {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{self}")
     }
 }
 
-/// Believes a certificate for its hash. That the server has its key is checked nevertheless.
+/// Trusts certificates by their hash. It is still verified that the server has the key.
 #[derive(Debug)]
 struct ByHash {
     pins: Pins,

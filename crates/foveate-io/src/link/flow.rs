@@ -1,35 +1,35 @@
-//! How much a link may still send us.
+//! Limits on what a link may send to us.
 
 use foveate_wire::Micros;
 
 use crate::bucket::{Bucket, RateLimit};
 use crate::options::Limits;
 
-/// Frames of QUIC, or of control in WebSocket, that a link may send for each datagram that it may send:
-/// acknowledgements, handshakes, probes, pieces of messages.
+/// QUIC frames, or WebSocket control frames, that a link may send per datagram that it may send: acknowledgements,
+/// handshakes, probes, pieces of messages.
 const FRAMES_PER_DATAGRAM: u32 = 4;
 
-/// How much a link may still send us.
+/// What a link may still send to us.
 #[derive(Clone, Copy)]
 pub(crate) struct Flow {
-    /// Packets that name the link and come from its address; they are not authenticated.
+    /// Packets with the link's id from its address, which are not authenticated.
     packets: Bucket,
-    /// The same from other addresses: the link may be moving, or the sender is forged.
+    /// The same from other addresses: the link may be migrating, or the packets are forged.
     foreign: Bucket,
     frames: Bucket,
     datagrams: Bucket,
     messages: Bucket,
     bytes: Bucket,
-    /// Empty when the link went far beyond the others for too long.
+    /// Becomes empty when the link has exceeded the others by far for too long.
     patience: Bucket,
 }
 
-/// What becomes of something that was received.
+/// What to do with received data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Passage {
     Free,
     Dropped,
-    /// Too much for too long.
+    /// Close the link: too much for too long.
     Flood,
 }
 
@@ -46,8 +46,8 @@ impl Flow {
         }
     }
 
-    /// Whether a UDP packet may be deciphered, which takes time. Anybody can send one in the link's name, so
-    /// what is too much is dropped, and the link is not to blame.
+    /// Whether a UDP packet may be deciphered, which takes time. Any sender can use the link's id, so excess packets
+    /// are dropped without blaming the link.
     pub(crate) fn packet(&mut self, limits: &Limits, now: Micros, is_foreign: bool) -> bool {
         match is_foreign {
             true => self.foreign.take(limits.datagrams, now, 1),
@@ -55,7 +55,7 @@ impl Flow {
         }
     }
 
-    /// Frames that were authenticated, and have been dealt with.
+    /// Counts authenticated frames that have been handled.
     pub(crate) fn frames(&mut self, limits: &Limits, now: Micros, count: u32) -> Passage {
         let passes = self.frames.take(limits.datagrams.times(FRAMES_PER_DATAGRAM), now, count);
         self.judge(passes, limits, now, count)
@@ -67,8 +67,8 @@ impl Flow {
         self.judge(passes, limits, now, 1)
     }
 
-    /// Messages are never dropped; too many of them end the link. Each takes work however short it is, so their
-    /// number is limited, to the rate of datagrams: no honest link comes near it.
+    /// Counts a message. Messages are never dropped; too many of them end the link. Even a short one takes work, so
+    /// their number is limited to the rate of datagrams, which no honest link comes near.
     pub(crate) fn message(&mut self, limits: &Limits, now: Micros, size: usize) -> Passage {
         if !self.messages.take(limits.datagrams, now, 1) {
             return Passage::Flood;
@@ -88,7 +88,7 @@ impl Flow {
     }
 }
 
-/// Packets that are deciphered: more than a link may send, so that forged ones crowd out few.
+/// Rate of packets to decipher: more than a link may send, so that forged ones displace few.
 fn packets(limits: &Limits) -> RateLimit {
     limits.datagrams.times(FRAMES_PER_DATAGRAM.saturating_mul(limits.flood_factor))
 }

@@ -1,4 +1,4 @@
-//! A link's QUIC connection with what this crate adds to it: messages on a stream, conditions.
+//! A link's QUIC connection with what this crate adds: messages on a stream, conditions.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -23,13 +23,13 @@ use crate::options::{DatagramPath, LinkConditions, duration};
 #[cfg(feature = "web")]
 use crate::web::{H3, Session};
 
-/// A link that had to do with messages or connected within this time is not calm: it is punctual.
+/// A link that had a message or connected within this time is not calm: its timers are punctual.
 const RESTLESS: Duration = Duration::from_secs(1);
 
-/// After its goodbye a browser has this long to end the connection.
+/// After its goodbye a browser has this long to close the connection.
 #[cfg(feature = "web")]
 pub(crate) const GOODBYE: Duration = Duration::from_millis(500);
-// What HTTP/3 calls the end of a connection.
+// HTTP/3's code for a normal end.
 #[cfg(feature = "web")]
 const NO_ERROR: VarInt = VarInt::from_u32(0x0100);
 #[cfg(feature = "web")]
@@ -38,31 +38,31 @@ const PROTOCOL_ERROR: VarInt = VarInt::from_u32(0x0101);
 pub(crate) struct Quic {
     pub(crate) handle: ConnectionHandle,
     pub(crate) conn: Connection,
-    /// The one for messages.
+    /// The stream of messages.
     stream: Option<StreamId>,
     outbox: Outbox,
     inbox: Inbox,
-    /// The stream was ended by this side, and the end is not acknowledged.
+    /// This side has ended the stream, and the end is not acknowledged.
     pub(crate) finishing: bool,
     restless_until: Instant,
-    /// How often in a row the network said that no server listens; a packet that arrives ends the row.
+    /// Times in a row that the network reported that no server listens; reset by any packet that arrives.
     pub(crate) refusals: u8,
-    /// Frames that were received when it was looked last.
+    /// Frames received at the last check.
     frames: u64,
     pub(crate) conditioning: Option<Box<Conditioning<Incoming, Outgoing>>>,
-    /// If both ends offered one, from the handshake's end to the link's.
+    /// The direct path if both ends offered one, from the handshake's end to the link's.
     pub(crate) direct: Option<Box<DirectLink>>,
-    /// Of a browser.
+    /// A browser's session.
     #[cfg(feature = "web")]
     pub(crate) session: Option<Box<Session>>,
 }
 
-/// A direct path with what the endpoint adds to it.
+/// A direct path with the endpoint's state for it.
 pub(crate) struct DirectLink {
     pub(crate) path: DirectPath,
-    /// When the path's time begins.
+    /// The start of the path's time.
     origin: Instant,
-    /// Numbers of paths whose ids the endpoint knows.
+    /// Numbers of paths whose ids the endpoint has registered.
     pub(crate) numbers: Option<RangeInclusive<u32>>,
     pub(crate) received: LinkTraffic,
     pub(crate) sent: LinkTraffic,
@@ -78,7 +78,7 @@ impl DirectLink {
         self.origin.checked_add(duration(self.path.next_due()?))
     }
 
-    /// Adds to what QUIC measured: where datagrams go this way, its round trips are those that count.
+    /// Adds to QUIC's measurements: while datagrams use this path, its round trips are the ones that count.
     fn measure(&self, meter: &mut LinkMeter) {
         meter.received.packets += self.received.packets;
         meter.received.bytes += self.received.bytes;
@@ -128,8 +128,8 @@ impl Quic {
         }
     }
 
-    /// The handshake is over. The connecting side opens the stream for messages, and lets the other side
-    /// know of it.
+    /// Opens the link after the handshake. The connecting side opens the stream of messages, and announces it to the
+    /// other side.
     pub(crate) fn open(&mut self, now: Instant, begun_here: bool) {
         self.restless_until = now + RESTLESS;
         if begun_here {
@@ -138,20 +138,20 @@ impl Quic {
         }
     }
 
-    /// The protocol that both ends agreed on, once the handshake is over.
+    /// The negotiated protocol, once the handshake is complete.
     pub(crate) fn agreed(&self) -> Option<Vec<u8>> {
         let agreed = self.conn.crypto_session().handshake_data()?;
         agreed.downcast::<HandshakeData>().ok()?.protocol
     }
 
-    /// Frames that came since the last call, of authenticated packets alone.
+    /// Frames received since the last call, of authenticated packets only.
     pub(crate) fn new_frames(&mut self) -> u32 {
         let frames = received_frames(&self.conn.stats().frame_rx);
         let came = frames.saturating_sub(std::mem::replace(&mut self.frames, frames));
         u32::try_from(came).unwrap_or(u32::MAX)
     }
 
-    /// The other side opened a stream; it may open one only.
+    /// Handles a stream that the other side opened; it may open only one.
     pub(crate) fn stream_opened(&mut self) {
         if let Some(stream) = self.conn.streams().accept(Dir::Bi) {
             self.stream.get_or_insert(stream);
@@ -163,10 +163,10 @@ impl Quic {
         self.restless_until = now + RESTLESS;
     }
 
-    /// Gives the stream what it takes.
+    /// Passes waiting messages to the stream, as far as it accepts them.
     pub(crate) fn pump(&mut self) {
         let Some(stream) = self.stream else { return };
-        // An error means that the stream is blocked, which an event will end, or over.
+        // An error means that the stream is blocked, which an event will end, or closed.
         while !self.outbox.waiting().is_empty() {
             match self.conn.send_stream(stream).write(self.outbox.waiting()) {
                 Ok(count) => self.outbox.taken(count),
@@ -175,7 +175,7 @@ impl Quic {
         }
     }
 
-    /// Reads the stream and hands whole messages on. An error is the size of one that is too large.
+    /// Reads the stream and passes on whole messages. An error is the size of a message that is too large.
     pub(crate) fn read(
         &mut self,
         now: Instant,
@@ -183,7 +183,7 @@ impl Quic {
         mut take: impl FnMut(bytes::Bytes),
     ) -> Result<(), Bytes> {
         let Some(stream) = self.stream else { return Ok(()) };
-        // What came before it was known whose stream this is.
+        // Messages that arrived before the stream was known to be this one.
         drain(&mut self.inbox, limit, &mut take)?;
         let mut recv = self.conn.recv_stream(stream);
         let Ok(mut chunks) = recv.read(true) else { return Ok(()) };
@@ -198,7 +198,7 @@ impl Quic {
                 Err(size) => break Err(size),
             }
         };
-        // Whether a packet must tell of the freed window is asked of every link that was touched.
+        // Every touched link is asked anyway whether it must announce the larger window.
         let _ = chunks.finalize();
         verdict
     }
@@ -230,7 +230,7 @@ impl Carrier for Quic {
         Some(Bytes(size as u32))
     }
 
-    /// Ends the stream, so that its last acknowledgement tells that all messages arrived.
+    /// Ends the stream, so that the acknowledgement of its end shows that all messages arrived.
     fn finish(&mut self) {
         self.pump();
         if let Some(stream) = self.stream {
@@ -293,7 +293,7 @@ impl Quic {
         false
     }
 
-    /// What stands before each datagram.
+    /// The bytes before each datagram.
     pub(crate) fn prefix(&self) -> &[u8] {
         &[]
     }
@@ -324,7 +324,7 @@ impl Quic {
         self.agreed().as_deref() == Some(H3)
     }
 
-    /// Whether this is about streams of the session, not about that for messages.
+    /// Whether an event is about the session's streams, rather than the stream of messages.
     pub(crate) fn is_sessions(&self, event: &StreamEvent) -> bool {
         let messages = |id: &StreamId| self.stream == Some(*id);
         self.session.is_some()
@@ -336,18 +336,18 @@ impl Quic {
             }
     }
 
-    /// The stream for messages is known, and what came in on it so far.
+    /// Sets the stream of messages, with what has arrived on it.
     pub(crate) fn adopt(&mut self, stream: StreamId, heard: &[u8]) {
         self.stream = Some(stream);
         self.inbox.feed(heard);
     }
 
-    /// What stands before each datagram.
+    /// The bytes before each datagram.
     pub(crate) fn prefix(&self) -> &[u8] {
         self.session.as_ref().map_or(&[], |session| session.prefix())
     }
 
-    /// A datagram without its prefix; `None` if it belongs to no session.
+    /// A datagram without its prefix; `None` if it is of no known session.
     pub(crate) fn unwrap(&self, datagram: bytes::Bytes) -> Option<bytes::Bytes> {
         match &self.session {
             Some(session) => session.unwrap(datagram),
@@ -355,12 +355,12 @@ impl Quic {
         }
     }
 
-    /// When the session must have come further.
+    /// The session's deadline for its next step.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.session.as_ref()?.until
     }
 
-    /// Says goodbye: by the session if there is one, and then the connection lives a little longer.
+    /// Ends the session if there is one, and then the connection after a short time.
     fn say_goodbye(&mut self, now: Instant, code: CloseCode, reason: &str) {
         if let Some(session) = &mut self.session {
             match session.close(&mut self.conn, code, reason) {
@@ -373,7 +373,7 @@ impl Quic {
         self.conn.close(now, VarInt::from_u32(code.0), said);
     }
 
-    /// Ends a browser's connection in the words of HTTP/3.
+    /// Closes a browser's connection with HTTP/3's codes.
     pub(crate) fn hang_up(&mut self, now: Instant, code: CloseCode, reason: &str) {
         let number = if code == CloseCode::MALFORMED { PROTOCOL_ERROR } else { NO_ERROR };
         let said = bytes::Bytes::copy_from_slice(reason.as_bytes());
@@ -381,7 +381,7 @@ impl Quic {
     }
 }
 
-/// Every kind of frame but padding and the end of the connection.
+/// All frames except padding and the connection's close.
 fn received_frames(frames: &FrameStats) -> u64 {
     let often = frames.acks + frames.datagram + frames.stream + frames.ping + frames.crypto;
     let flow = frames.max_data

@@ -1,4 +1,4 @@
-//! Asking a lobby: once and waiting for the answer, or again and again beside a game.
+//! Requests to a lobby: single ones that wait for the answer, or repeated ones beside a game.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,24 +14,24 @@ use ring::rand::SecureRandom;
 use crate::keys::KeyPair;
 use crate::options::duration;
 
-/// A request that is not answered is sent again after so long.
+/// A request without an answer is sent again after this time.
 const AGAIN: Duration = Duration::from_millis(400);
-/// Pages of a list that are asked for at most.
+/// Most pages of a list that are requested.
 const MAX_PAGES: usize = 1_024;
-/// Replies that are taken in at one [`LobbyClient::poll`].
+/// Most replies that are read in one [`LobbyClient::poll`].
 const MAX_REPLIES: usize = 16;
 
-/// Why a lobby did not do what was asked.
+/// Why a lobby did not do what was requested.
 #[derive(Debug, thiserror::Error)]
 pub enum LobbyError {
-    /// It did not answer in time; retry, or ask whether the address is right.
+    /// It did not answer in time; retry, or check the address.
     #[error("the lobby at {0} does not answer")]
     Silent(SocketAddr),
-    /// It refused.
-    #[error("the lobby refuses: {0}")]
+    /// It refused the request.
+    #[error("refused by the lobby: {0}")]
     Refused(No),
     /// The socket failed.
-    #[error("no way to the lobby: {0}")]
+    #[error("cannot reach the lobby: {0}")]
     Socket(#[from] std::io::Error),
 }
 
@@ -42,21 +42,21 @@ pub struct LobbyClient {
     keys: KeyPair,
     cookie: Option<(Cookie, Instant)>,
     stamp: u64,
-    keeping: Option<Keeping>,
+    keeping: Option<KeptAnnouncement>,
 }
 
 /// An announcement that is repeated.
-struct Keeping {
+struct KeptAnnouncement {
     said: Announcement,
-    /// When something is to be sent again.
+    /// When the next request is due.
     next: Instant,
-    /// What was sent last.
+    /// The nonce of the last request.
     nonce: u64,
     refused: Option<No>,
 }
 
 impl LobbyClient {
-    /// For the lobby at this address. Nothing is sent yet.
+    /// A client of the lobby at this address. Nothing is sent yet.
     pub fn new(lobby: SocketAddr, keys: KeyPair) -> Result<LobbyClient, LobbyError> {
         let here: SocketAddr = match lobby {
             SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
@@ -68,7 +68,7 @@ impl LobbyClient {
         Ok(LobbyClient { lobby, socket, keys, cookie: None, stamp: 0, keeping: None })
     }
 
-    /// Announces this peer, once, and waits for the answer: how long it is listed.
+    /// Announces this peer once, and waits for the answer: how long it is listed.
     pub fn announce(
         &mut self,
         said: Announcement,
@@ -77,7 +77,7 @@ impl LobbyClient {
         self.say(Some(said), patience)
     }
 
-    /// Has this peer struck off, and announces it no more.
+    /// Removes this peer from the list, and stops announcing it.
     pub fn leave(&mut self, patience: Duration) -> Result<(), LobbyError> {
         self.keeping = None;
         self.say(None, patience).map(|_| ())
@@ -95,7 +95,7 @@ impl LobbyClient {
         }
     }
 
-    /// The peers of a game, or of all games if its name is empty.
+    /// Lists the peers of a game, or of all games if its name is empty.
     pub fn list(&mut self, game: &str, patience: Duration) -> Result<Vec<Entry>, LobbyError> {
         let until = Instant::now() + patience;
         let mut all: Vec<Entry> = Vec::new();
@@ -115,15 +115,15 @@ impl LobbyClient {
         Ok(all)
     }
 
-    /// Announces this peer from now on, as often as the lobby wants, whenever [`LobbyClient::poll`]
-    /// is called.
+    /// Announces this peer from now on, as often as the lobby requires, whenever [`LobbyClient::poll`] is called.
     pub fn keep(&mut self, said: Announcement) {
-        let fresh = Keeping { said: said.clone(), next: Instant::now(), nonce: 0, refused: None };
+        let fresh =
+            KeptAnnouncement { said: said.clone(), next: Instant::now(), nonce: 0, refused: None };
         self.keeping.get_or_insert(fresh).said = said;
     }
 
-    /// Takes answers in and announces again if it is time. Never waits. The answer is why the last
-    /// announcement was refused, if it was.
+    /// Reads answers, and announces again when due; never waits. Returns why the last announcement was refused, if it
+    /// was.
     pub fn poll(&mut self) -> Option<No> {
         let now = Instant::now();
         for _ in 0..MAX_REPLIES {
@@ -168,20 +168,20 @@ impl LobbyClient {
     }
 
     fn saying(&mut self, cookie: Cookie, here: Option<Announcement>) -> Request {
-        // It must be larger than in any earlier run, and than what the same peer has said by another way.
+        // It must be larger than in any earlier run, and than what the same peer sent over another socket.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.stamp = (self.stamp + 1).max(now.as_micros() as u64);
         let saying = Saying { key: self.keys.key(), cookie, stamp: self.stamp, here };
         Request::Say(Sealed::new(&saying, &self.keys))
     }
 
-    /// A cookie that the lobby will still take.
+    /// A cookie that the lobby will still accept.
     fn fresh_cookie(&self, now: Instant) -> Option<Cookie> {
         let (cookie, since) = self.cookie?;
         (now - since < duration(COOKIE_SPAN)).then_some(cookie)
     }
 
-    /// Asks until there is an answer, with a new cookie if need be.
+    /// Repeats a request until it is answered, with a new cookie if necessary.
     fn ask(
         &mut self,
         until: Instant,
@@ -200,7 +200,7 @@ impl LobbyClient {
             };
             match self.exchange(until, |client| request(client, cookie))? {
                 Reply::Refused(No::Cookie) => self.cookie = None,
-                // From another sender, or a late answer to an earlier try.
+                // From another sender, or a late answer to an earlier request.
                 Reply::Refused(No::Rate) if Instant::now() + AGAIN < until => {
                     std::thread::sleep(AGAIN);
                 }
@@ -210,7 +210,7 @@ impl LobbyClient {
         }
     }
 
-    /// One request, sent again until it is answered.
+    /// Sends one request until it is answered.
     fn exchange(
         &mut self,
         until: Instant,
@@ -234,11 +234,11 @@ impl LobbyClient {
     fn send(&self, nonce: u64, request: Request) {
         let mut bytes = encode(&Asked { nonce, request });
         bytes.resize(bytes.len().max(MIN_HELLO), 0);
-        // Lost is lost: it is sent again.
+        // A lost request is sent again.
         let _ = self.socket.send(&bytes);
     }
 
-    /// The next reply that can be read.
+    /// The next valid reply.
     fn receive(&self) -> Option<Answered> {
         let mut bytes = [0; MAX_TALK + 1];
         for _ in 0..MAX_REPLIES {
@@ -247,7 +247,7 @@ impl LobbyClient {
                     Some(answered) => return Some(answered),
                     None => continue,
                 },
-                // Nothing waits; or no lobby listens there yet.
+                // Nothing has arrived; or no lobby listens there yet.
                 Err(_) => return None,
             }
         }
@@ -255,7 +255,7 @@ impl LobbyClient {
     }
 }
 
-/// An unguessable number.
+/// A random number that cannot be guessed.
 fn chance() -> u64 {
     let mut bytes = [0; 8];
     // Without randomness from the system there would be no key pair either.

@@ -39,10 +39,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::error::Error;
 use crate::keys::KeyPair;
 
-/// Packets that are answered in one turn of a socket, so that none keeps the others waiting.
+/// Packets to answer from one socket before the next one's turn.
 const MAX_PER_TURN: usize = 256;
 
-/// How often silent peers are looked for.
+/// Interval between checks for silent peers.
 const TICK: Duration = Duration::from_secs(1);
 
 /// A lobby that listens.
@@ -55,7 +55,7 @@ pub struct LobbyHost {
 }
 
 impl LobbyHost {
-    /// Listens at these addresses, of whatever family.
+    /// Listens at these addresses, IPv4 or IPv6.
     pub fn bind(addresses: &[SocketAddr], settings: LobbySettings) -> Result<LobbyHost, Error> {
         let sockets = addresses.iter().map(|address| {
             let open = || {
@@ -67,18 +67,18 @@ impl LobbyHost {
         });
         let sockets = sockets.collect::<Result<Vec<_>, Error>>()?;
         let now = Instant::now();
-        // A lobby only checks signatures; which key pair does so is all the same.
+        // A lobby only verifies signatures, for which any key pair will do.
         let checker = KeyPair::generate().map_err(no_chance)?;
         let lobby = Lobby::new(settings, Box::new(checker), Box::new(seal()?));
         Ok(LobbyHost { lobby, sockets, began: now, ticked: now })
     }
 
-    /// Where it listens.
+    /// The addresses at which it listens.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
         self.sockets.iter().map(|socket| Ok(socket.local_addr()?)).collect()
     }
 
-    /// Waits for requests, at most until then, and answers what has come.
+    /// Waits for requests at most until `until`, and answers those that have arrived.
     pub fn step(&mut self, until: Instant) -> Result<(), Error> {
         self.sleep(until)?;
         let now = Instant::now();
@@ -106,18 +106,18 @@ impl LobbyHost {
 }
 
 fn answer(socket: &UdpSocket, lobby: &mut Lobby, now: Micros) -> Result<(), Error> {
-    // One byte more than allowed, so that what is too long is seen to be.
+    // One byte more than allowed, so that longer packets are recognised.
     let mut bytes = [0; MAX_TALK + 1];
     for _ in 0..MAX_PER_TURN {
         match socket.recv_from(&mut bytes) {
             Ok((length, from)) => {
                 if let Some(reply) = lobby.handle(now, from, &bytes[..length]) {
-                    // Lost is lost: clients ask again.
+                    // A lost reply does not matter: clients repeat their requests.
                     let _ = socket.send_to(&reply, from);
                 }
             }
             Err(cause) if cause.kind() == ErrorKind::WouldBlock => return Ok(()),
-            // "Connection refused": about an earlier reply, not about this socket.
+            // "Connection refused" is about an earlier reply, not this socket.
             Err(cause) if cause.kind() == ErrorKind::ConnectionReset => {}
             Err(cause) => return Err(cause.into()),
         }
@@ -125,7 +125,7 @@ fn answer(socket: &UdpSocket, lobby: &mut Lobby, now: Micros) -> Result<(), Erro
     Ok(())
 }
 
-/// A keyed hash with a secret that lives as long as the process.
+/// A keyed hash with a secret that lasts as long as the process.
 fn seal() -> Result<impl Fn(&[u8]) -> Cookie + Send, Error> {
     let chance = ring::rand::SystemRandom::new();
     let key = hmac::Key::generate(hmac::HMAC_SHA256, &chance).map_err(no_chance)?;
@@ -137,5 +137,5 @@ fn seal() -> Result<impl Fn(&[u8]) -> Cookie + Send, Error> {
 }
 
 fn no_chance<E>(_: E) -> Error {
-    Error::Socket(std::io::Error::other("the system has no random bytes to give"))
+    Error::Socket(std::io::Error::other("the system provided no random bytes"))
 }

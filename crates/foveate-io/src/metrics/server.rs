@@ -1,4 +1,4 @@
-//! `/metrics` and `/healthz` at their own port, by the HTTP of browsers' pages, in a thread.
+//! Serves `/metrics` and `/healthz` at their own port, in a thread, with the HTTP of browsers' pages.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::error::Error;
 use crate::meter::EndpointCounters;
 use crate::web::{Answer, Front, Method, Page, Request, Turn, WebOptions};
 
-/// Requests of one connection that are answered before others have their turn.
+/// Requests of one connection to answer before others have their turn.
 const MAX_REQUESTS: usize = 16;
-/// The thread looks after slow connections at least this often.
+/// The longest time until the thread checks for slow connections.
 const LONGEST_WAIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const STALE: &str = "the game has published no metrics lately";
 
-/// What is answered at a path of metrics; none at others.
+/// The answer for a path of metrics; `None` for other paths.
 pub(crate) fn respond(board: &MetricsBoard, path: &str, now: Instant) -> Option<Answer> {
     match path {
         "/metrics" => {
@@ -39,8 +39,8 @@ pub(crate) fn respond(board: &MetricsBoard, path: &str, now: Instant) -> Option<
     }
 }
 
-/// Serves `/metrics` and `/healthz` until it is dropped. Limits are those of pages:
-/// [`MAX_VISITS`](crate::web::MAX_VISITS) connections, and requests that are complete in time.
+/// Serves `/metrics` and `/healthz` until it is dropped. The limits are those of pages:
+/// [`MAX_VISITS`](crate::web::MAX_VISITS) connections, and a time for each request.
 pub struct MetricsServer {
     address: SocketAddr,
     stopping: Arc<AtomicBool>,
@@ -48,7 +48,7 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Listens; port 0 takes any.
+    /// Listens at an address; port 0 takes any free port.
     pub fn start(listen: SocketAddr, board: MetricsBoard) -> Result<MetricsServer, Error> {
         let failed = |cause| Error::Listen { address: listen, cause };
         let mut front = Front::listen(listen, WebOptions::new(|_: &str| None)).map_err(failed)?;
@@ -65,7 +65,7 @@ impl MetricsServer {
         Ok(MetricsServer { address, stopping, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -74,16 +74,16 @@ impl MetricsServer {
 impl Drop for MetricsServer {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
-        // Wakes the thread, which would see it within a second in any case.
+        // Wakes the thread, which would notice within a second in any case.
         let _ = TcpStream::connect_timeout(&self.address, Duration::from_secs(1));
         if let Some(thread) = self.thread.take() {
-            // It has nothing to report, not even by a panic.
+            // The thread's result does not matter, not even a panic.
             let _ = thread.join();
         }
     }
 }
 
-/// Waits until a connection can go on. An error makes the thread look at all of them.
+/// Waits until a connection can proceed. After an error the thread checks all of them.
 fn wait(front: &Front) {
     let listener = front.is_open().then(|| PollFd::new(&front.listener, PollFlags::IN));
     let visits = front.visits.iter().map(|visit| {
@@ -97,7 +97,7 @@ fn wait(front: &Front) {
 fn serve(front: &mut Front, board: &MetricsBoard, now: Instant) {
     front.expire(now);
     while front.accept(now, &mut EndpointCounters::default()) {}
-    // From the last to the first, since one that is over leaves its place to the last.
+    // From the last to the first, since a connection that ends leaves its index to the last one.
     for place in (0..front.visits.len()).rev() {
         for _ in 0..MAX_REQUESTS {
             let visit = &mut front.visits[place];
@@ -131,7 +131,7 @@ mod tests {
     use crate::web::MAX_VISITS_PER_ADDRESS;
     use std::io::{Read, Write};
 
-    /// Only a hang takes this long.
+    /// The longest that anything may take, short of a hang.
     const PATIENCE: Duration = Duration::from_secs(120);
 
     fn start(board: &MetricsBoard) -> MetricsServer {
@@ -142,7 +142,7 @@ mod tests {
     fn ask(server: &MetricsServer, request: &str) -> String {
         let mut stream = TcpStream::connect(server.address()).expect("listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a time above zero");
-        // A server that has read enough may close before everything was said.
+        // The server may close before all was sent, when it has read enough.
         let _ = stream.write_all(request.as_bytes());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -158,7 +158,7 @@ mod tests {
         let board = MetricsBoard::default();
         let server = start(&board);
         assert!(ask(&server, &get("/healthz")).starts_with("HTTP/1.1 503 "));
-        // As of later: however long the next lines take, it is not out of date.
+        // A time in the future, so that it is not stale however long the next lines take.
         let at = Instant::now() + PATIENCE;
         board.publish("up 1\n# EOF\n".into(), at);
         assert!(ask(&server, &get("/healthz")).ends_with("\r\n\r\nok\n"));

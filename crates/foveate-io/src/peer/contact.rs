@@ -1,11 +1,11 @@
-//! Where a peer can be reached, as the bytes that peers pass on about each other: of each address 4
-//! or 6 for its family, the address, and the port, most significant byte first.
+//! A peer's addresses, as bytes that peers pass on: for each address 4 or 6 for its family, the address, and the port,
+//! most significant byte first.
 
 use std::net::{IpAddr, SocketAddr};
 
 use foveate_node::peer::wire::MAX_CONTACT;
 
-/// The addresses as bytes; those that do not fit are left out.
+/// Writes the addresses, leaving out those that do not fit.
 pub fn write(addresses: &[SocketAddr]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for address in addresses {
@@ -22,7 +22,7 @@ pub fn write(addresses: &[SocketAddr]) -> Vec<u8> {
     bytes
 }
 
-/// The addresses; none for anything that [`write()`] does not make.
+/// Reads addresses; `None` for any bytes that [`write()`] does not make.
 pub fn read(mut bytes: &[u8]) -> Option<Vec<SocketAddr>> {
     let mut addresses = Vec::new();
     while let Some((family, rest)) = bytes.split_first() {
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_as_they_are_written() {
+    fn addresses_are_read_back() {
         let both = ["192.0.2.1:4000", "[2001:db8::7]:65535"].map(|text| text.parse());
         let both = both.map(|address: Result<SocketAddr, _>| address.expect("an address"));
         assert_eq!(read(&write(&both)), Some(both.to_vec()));
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn other_bytes_are_rejected() {
         let good = write(&["192.0.2.1:4000".parse().expect("an address")]);
         for cut in 1..good.len() {
             assert_eq!(read(&good[..cut]), None, "{cut}");

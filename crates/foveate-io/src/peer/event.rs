@@ -1,4 +1,4 @@
-//! What iroh's errors are to a link.
+//! Converts iroh's errors to reasons why a link closed.
 
 use iroh::endpoint::{ConnectingError, ConnectionError, TransportErrorCode};
 
@@ -24,7 +24,7 @@ impl From<ConnectionError> for Reason {
 }
 
 /// Why a handshake failed.
-pub(super) fn undone(error: ConnectingError) -> Reason {
+pub(super) fn handshake_failure(error: ConnectingError) -> Reason {
     match error {
         ConnectingError::ConnectionError { source, .. } => source.into(),
         other => Reason::Failed(other.to_string()),

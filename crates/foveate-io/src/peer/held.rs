@@ -1,7 +1,7 @@
-//! A link under bad conditions: what is held on its way, in both directions.
+//! A link under bad conditions: data that is held on its way, in both directions.
 //!
-//! Between peers the packets are iroh's, so that conditions act on what is sent in them: datagrams
-//! are delayed, reordered and lost; messages are delayed, stay in order and are never lost.
+//! Between peers the packets are iroh's, so that conditions act on their contents: datagrams are delayed, reordered and
+//! lost; messages are delayed, stay in order and are never lost.
 
 use std::collections::VecDeque;
 
@@ -11,10 +11,10 @@ use crate::conditioner::Conditioner;
 use crate::event::Reason;
 use crate::options::LinkConditions;
 
-/// Something that comes in order.
+/// Data that arrives in order.
 pub(super) enum Arrival {
     Message(bytes::Bytes),
-    /// The link ended, after all messages that came before.
+    /// The link ended, after all messages before that.
     Closed(Reason),
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Held {
     sent: Conditioner<bytes::Bytes>,
     arriving: InOrder<Arrival>,
     leaving: InOrder<bytes::Bytes>,
-    /// No conditions any more; this stays until nothing is held.
+    /// Conditions were removed; this stays until nothing is held.
     ending: bool,
 }
 
@@ -48,12 +48,12 @@ impl Held {
         self.sent.set(ways.sent);
     }
 
-    /// A datagram came; false if it is lost.
+    /// Handles an incoming datagram; false if it is lost.
     pub(super) fn receive(&mut self, now: Micros, bytes: bytes::Bytes) -> bool {
         self.received.push(now, Bytes(bytes.len() as u32), bytes)
     }
 
-    /// A datagram goes; false if it is lost.
+    /// Handles an outgoing datagram; false if it is lost.
     pub(super) fn send(&mut self, now: Micros, bytes: bytes::Bytes) -> bool {
         self.sent.push(now, Bytes(bytes.len() as u32), bytes)
     }
@@ -82,7 +82,7 @@ impl Held {
         self.leaving.pop(now)
     }
 
-    /// Whether it has nothing left to do.
+    /// Whether conditions were removed and nothing is held.
     pub(super) fn is_done(&self) -> bool {
         self.ending && self.next_due().is_none()
     }
@@ -98,7 +98,7 @@ impl Held {
     }
 }
 
-/// Comes out when due, and never before what went in earlier. The owner bounds it by bytes.
+/// Items that come out when due, in order. The owner limits their bytes.
 struct InOrder<T>(VecDeque<(Micros, T)>);
 
 impl<T> Default for InOrder<T> {

@@ -73,15 +73,15 @@ use crate::options::{LinkConditions, duration};
 use crate::slots::LinkId;
 use state::Shared;
 
-/// Addresses of one peer that are tried at most.
+/// Most addresses of one peer that are tried.
 pub const MAX_TRIED: usize = 16;
 
-/// How often a shutdown looks whether it is done.
+/// Interval at which a shutdown checks whether it is done.
 const SHUTDOWN_STEP: Duration = Duration::from_millis(5);
 
 /// Sockets with links to other peers.
 ///
-/// Call [`PeerEndpoint::wait`] in a loop and hand in what is to be sent, which leaves at once.
+/// Call [`PeerEndpoint::wait`] in a loop, and hand over what is to be sent, which leaves at once.
 pub struct PeerEndpoint {
     key: Key,
     shared: Arc<Shared>,
@@ -93,7 +93,7 @@ pub struct PeerEndpoint {
     last: Option<Instant>,
 }
 
-/// The thread in which iroh runs.
+/// The thread that runs iroh.
 struct Background {
     handle: Handle,
     stop: Option<oneshot::Sender<Duration>>,
@@ -101,7 +101,7 @@ struct Background {
 }
 
 impl PeerEndpoint {
-    /// Listens at `addresses`, at most one of each family, under this key.
+    /// Listens at `addresses`, at most one of each family, with this key.
     pub fn bind(
         addresses: &[SocketAddr],
         keys: &KeyPair,
@@ -117,13 +117,13 @@ impl PeerEndpoint {
         Ok(PeerEndpoint { key, shared, quic, dialling, relay, background, gather, last: None })
     }
 
-    /// The key that others know this peer by.
+    /// This peer's public key.
     pub fn key(&self) -> Key {
         self.key
     }
 
-    /// Where others may reach this peer: the sockets' addresses; of a socket that listens
-    /// everywhere, those of the machine.
+    /// The addresses at which others may reach this peer: those of its sockets, or, for a socket on the unspecified
+    /// address, those of the machine.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let mut addresses: Vec<SocketAddr> = self.quic.bound_sockets();
         let everywhere = addresses.iter().any(|address| address.ip().is_unspecified());
@@ -136,13 +136,13 @@ impl PeerEndpoint {
         addresses
     }
 
-    /// The ports that are listened at, with addresses as they were bound.
+    /// The addresses as bound, with their ports.
     pub fn bound(&self) -> Vec<SocketAddr> {
         self.quic.bound_sockets()
     }
 
-    /// Begins to connect to a peer; `LinkEvent::Connected` or `LinkEvent::Closed` follows. At most
-    /// [`MAX_TRIED`] addresses are tried, and the relay, if there is one.
+    /// Starts to connect to a peer; `LinkEvent::Connected` or `LinkEvent::Closed` follows. At most [`MAX_TRIED`]
+    /// addresses are tried, and the relay, if there is one.
     pub fn connect(&mut self, peer: Key, addresses: &[SocketAddr]) -> Result<LinkId, Error> {
         let refused = |what: &str| Error::Peer { peer, what: what.into() };
         let id = iroh::EndpointId::from_bytes(&peer.0).map_err(|_| refused("not a valid key"))?;
@@ -163,55 +163,53 @@ impl PeerEndpoint {
         Ok(link)
     }
 
-    /// Sends once, unordered, and never again. If the path is congested, newer datagrams push out
-    /// older ones.
+    /// Sends a datagram once, unordered. On a congested path newer datagrams replace older ones.
     pub fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
         self.shared.lock().send_datagram(Instant::now(), link, bytes)
     }
 
-    /// Sends reliably and in order. Empty messages are not delivered.
+    /// Sends a message reliably and in order. Empty messages are not delivered.
     pub fn send_message(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
         self.shared.lock().send_message(Instant::now(), link, bytes)
     }
 
-    /// The largest datagram that the link takes at the moment; none before it is connected.
+    /// The largest datagram that the link accepts at the moment; `None` before it is connected.
     pub fn max_datagram(&self, link: LinkId) -> Option<Bytes> {
         self.shared.lock().max_datagram(link)
     }
 
-    /// Closes a link. What was not sent yet is lost; `LinkEvent::Closed` follows. A stale id does
-    /// nothing.
+    /// Closes a link. Unsent data is lost; `LinkEvent::Closed` follows. An expired id does nothing.
     pub fn close(&mut self, link: LinkId, code: CloseCode, reason: &str) {
         self.shared.lock().close(link, code, reason);
     }
 
-    /// Puts a link under conditions from now on, or frees it of them. False for a stale id.
-    /// Conditions act on datagrams; messages are delayed, but never lost.
+    /// Sets or removes a link's conditions. False for an expired id. Conditions act on datagrams; messages are delayed,
+    /// but never lost.
     pub fn set_conditions(&mut self, link: LinkId, ways: Option<LinkConditions>) -> bool {
         self.shared.lock().set_conditions(link, ways)
     }
 
-    /// What passed over a link so far.
+    /// Traffic of a link so far.
     pub fn meter(&self, link: LinkId) -> Option<LinkMeter> {
         self.shared.lock().meter(link)
     }
 
-    /// What passed over all links so far, those that are gone included.
+    /// Traffic of all links so far, including closed ones.
     pub fn total(&self) -> LinkMeter {
         self.shared.lock().total()
     }
 
-    /// What was refused or dropped so far.
+    /// Counters of what was refused or dropped so far.
     pub fn counters(&self) -> EndpointCounters {
         self.shared.lock().counters
     }
 
-    /// Links, those in handshake included, and those whose end was not handed out yet.
+    /// Number of links, including those in a handshake and those whose end has not been reported.
     pub fn links(&self) -> usize {
         self.shared.lock().len()
     }
 
-    /// Waits until there are events or the time is over, and appends the events.
+    /// Waits until there are events or `until` has passed, and appends the events.
     pub fn wait(&mut self, until: Instant, events: &mut Vec<LinkEvent>) -> Result<(), Error> {
         loop {
             let now = Instant::now();
@@ -236,8 +234,8 @@ impl PeerEndpoint {
         }
     }
 
-    /// Says goodbye: lets messages arrive, and closes all links. Takes at most `limit`; returns how
-    /// many links had messages that were not known to have arrived by then.
+    /// Delivers messages and closes all links. Takes at most `limit`; returns how many links had messages that may not
+    /// have arrived by then.
     pub fn shutdown(&mut self, limit: Micros, events: &mut Vec<LinkEvent>) -> Result<usize, Error> {
         let begun = Instant::now();
         self.shared.lock().closing = true;
@@ -246,18 +244,18 @@ impl PeerEndpoint {
         while self.shared.lock().finishing() > 0 && Instant::now() < messages_until {
             self.wait(messages_until.min(Instant::now() + SHUTDOWN_STEP), events)?;
         }
-        let undone = {
+        let undelivered = {
             let mut state = self.shared.lock();
-            let undone = state.finishing();
+            let undelivered = state.finishing();
             for link in state.ids() {
                 state.close(link, CloseCode::SHUTDOWN, "shutting down");
             }
             state.take(events);
-            undone
+            undelivered
         };
         let left = (begun + duration(limit)).saturating_duration_since(Instant::now());
         self.background.stop(left);
-        Ok(undone)
+        Ok(undelivered)
     }
 }
 
@@ -282,7 +280,7 @@ impl Background {
         Ok((Background { handle, stop: Some(stop), thread: Some(thread) }, quic))
     }
 
-    /// Fails if the thread is gone, which only a bug can cause.
+    /// Fails if the thread has ended, which only a bug can cause.
     fn check(&self) -> Result<(), Error> {
         match &self.thread {
             Some(thread) if !thread.is_finished() => Ok(()),
@@ -292,7 +290,7 @@ impl Background {
 
     fn stop(&mut self, limit: Duration) {
         if let Some(stop) = self.stop.take() {
-            // It fails if the thread has ended.
+            // This fails if the thread has ended.
             stop.send(limit).unwrap_or(());
         }
         if let Some(thread) = self.thread.take() {

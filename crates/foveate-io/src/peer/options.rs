@@ -1,4 +1,4 @@
-//! What a peer's endpoint may be told.
+//! Options of a peer's endpoint.
 
 use foveate_wire::{Bytes, Micros};
 use iroh::endpoint::{AckFrequencyConfig, IdleTimeout, QuicTransportConfig, VarInt};
@@ -7,30 +7,28 @@ use crate::bucket::RateLimit;
 use crate::error::Error;
 use crate::options::{DATAGRAM_BUFFER, Limits, LinkConditions, MIN_PACKET, duration};
 
-/// Packets that may arrive before an acknowledgement is sent on its own, as between client and server.
+/// Packets that may arrive before a separate acknowledgement is sent, as between client and server.
 const PACKETS_PER_ACK: u32 = 10;
 
-/// How links between peers behave.
+/// Options of links between peers.
 #[derive(Clone, Debug)]
 pub struct PeerOptions {
-    /// What is allowed.
     pub limits: Limits,
-    /// A link that hears nothing for so long is closed; at most 15 seconds.
+    /// A link that receives nothing for this long is closed; at most 15 seconds.
     pub idle_timeout: Micros,
     /// A silent link sends something this often, at most every 5 seconds.
     pub keep_alive: Micros,
-    /// UDP payload that is taken to fit the path. It falls back to 1200 where it does not.
+    /// UDP payload that is assumed to fit the path. It falls back to 1200 if it does not.
     pub packet: Bytes,
-    /// Datagrams that arrive closer together than this are handed out together: fewer wakings,
-    /// for at most this much delay.
+    /// Datagrams that arrive within this time are reported together, which saves wake-ups and delays them by at most
+    /// this much.
     pub gather: Micros,
-    /// Address of a relay (`https://…`) that peers of this game meet at where no direct way is
-    /// found. Without one, nothing is ever sent but to addresses that were given, or that a peer
-    /// named over its authenticated link.
+    /// Address (`https://…`) of a relay, through which peers of this game connect if no direct path is found. Without
+    /// one, packets are only sent to addresses that were given, or that a peer stated over its authenticated link.
     pub relay: Option<String>,
-    /// Conditions that every new link starts with.
+    /// Conditions of every new link.
     pub conditions: Option<LinkConditions>,
-    /// Seed of the conditioners' chance.
+    /// RNG seed of the conditioners.
     pub seed: u64,
 }
 
@@ -63,8 +61,8 @@ impl Limits {
     }
 }
 
-/// QUIC's settings for links that the other side (`streams` 1) or this side (0) begins: whoever
-/// begins a link opens its one stream.
+/// QUIC's settings for links that the other side (`streams` 1) or this side (0) starts: the side that starts a link
+/// opens its only stream.
 pub(super) fn transport(options: &PeerOptions, streams: u32) -> Result<QuicTransportConfig, Error> {
     let idle = IdleTimeout::try_from(duration(options.idle_timeout))
         .map_err(|_| wrong("idle_timeout", "less than 2⁶² ms"))?;

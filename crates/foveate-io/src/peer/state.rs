@@ -1,7 +1,7 @@
-//! What the caller's thread and the background thread share: links, limits, events.
+//! The state that the caller's thread and the background thread share: links, limits, events.
 //!
-//! One lock holds all of it. Both sides take it for a moment at a time and never wait while they
-//! have it; nothing here calls the system but QUIC's own queues.
+//! One lock guards all of it. Both sides hold it briefly and never wait while they hold it; the only system calls under
+//! it are those of QUIC's queues.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -24,14 +24,14 @@ use crate::meter::{EndpointCounters, LinkMeter, LinkTraffic};
 use crate::options::{LinkConditions, duration};
 use crate::slots::{LinkId, Slots};
 
-/// Bytes of datagrams of one link that wait for the caller; what is beyond is dropped.
+/// Bytes of one link's datagrams that wait for the caller; more are dropped.
 pub const MAX_UNREAD: usize = 64 * 1024;
 
-/// Links with one peer at once: both may dial at the same time, and either may come back before the
-/// other has missed it. Which of them stays is for the node to decide.
+/// Most links with one peer: both may dial at the same time, and either may reconnect before the other notices its
+/// loss. The node decides which of them stays.
 pub const MAX_LINKS_PER_PEER: usize = 4;
 
-/// Everything, and a bell for the caller.
+/// The shared state, and a condition variable for the caller.
 pub(super) struct Shared {
     state: Mutex<State>,
     pub(super) ready: Condvar,
@@ -46,7 +46,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes something that the caller may wait for.
+    /// Changes the state and wakes the caller.
     pub(super) fn tell<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let done = change(&mut self.lock());
         self.ready.notify_one();
@@ -63,31 +63,33 @@ pub(super) struct State {
     links: Slots<PeerLink>,
     admission: Admission,
     handshakes: u32,
-    /// Links that hold something back.
+    /// Number of links with conditions.
     conditioned: u32,
     events: VecDeque<LinkEvent>,
-    /// What links that are gone had.
+    /// Traffic of closed links.
     total: LinkMeter,
 }
 
 struct PeerLink {
     id: LinkId,
     stage: Stage,
-    /// Whom it counts for; none if this side began it.
+    /// The address that it counts for; `None` if this side started it.
     origin: Option<Origin>,
     standing: Standing,
     peer: Option<Key>,
     conn: Option<Connection>,
-    /// Messages on their way to the stream, and how many bytes of them.
+    /// Messages on their way to the stream.
     outbox: Option<mpsc::UnboundedSender<bytes::Bytes>>,
+    /// Bytes of those messages.
     backlog: usize,
     /// The stream is being ended, and the end is not acknowledged.
     finishing: bool,
     flow: Flow,
-    /// What waits for the caller, in bytes.
+    /// Bytes of datagrams that wait for the caller.
     unread_datagrams: usize,
+    /// Bytes of messages that wait for the caller.
     unread_messages: usize,
-    /// Rung when the caller has read messages.
+    /// Notified when the caller has read messages.
     room: Arc<Notify>,
     received: LinkTraffic,
     sent: LinkTraffic,
@@ -95,7 +97,7 @@ struct PeerLink {
     held: Option<Box<Held>>,
 }
 
-/// What a task needs to serve a link that is open.
+/// What a task needs to serve an open link.
 pub(super) struct Opened {
     pub(super) dialled: bool,
     pub(super) outbox: mpsc::UnboundedReceiver<bytes::Bytes>,
@@ -155,10 +157,10 @@ impl State {
         id
     }
 
-    /// A place for a link that this side begins.
+    /// Reserves a link that this side starts.
     pub(super) fn begin(&mut self, now: Instant, peer: Key) -> Result<LinkId, Error> {
         if peer == self.key {
-            return Err(Error::Peer { peer, what: "that is this peer itself".into() });
+            return Err(Error::Peer { peer, what: "this is the peer's own key".into() });
         }
         let limit = self.options.limits.max_links;
         if self.closing || self.links.len() >= limit as usize {
@@ -167,7 +169,7 @@ impl State {
         Ok(self.add(now, None))
     }
 
-    /// What to do with a handshake from outside. All that come through a relay count as one address.
+    /// Decides about an incoming handshake. All that come through a relay count as one address.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -196,8 +198,8 @@ impl State {
         (verdict, accepted)
     }
 
-    /// The handshake is over. None if the link is not wanted any more, or the peer has enough of them;
-    /// the connection is closed then.
+    /// Handles the end of a handshake. `None` if the link is no longer wanted or the peer has enough links; the
+    /// connection is then closed.
     pub(super) fn open(
         &mut self,
         id: LinkId,
@@ -210,7 +212,7 @@ impl State {
         let others = self.links.iter().filter(same).count();
         let link = self.links.get_mut(id).filter(|link| link.stage == Stage::Handshake);
         let Some(link) = link else {
-            conn.close(VarInt::from_u32(CloseCode::DONE.0), b"not wanted any more");
+            conn.close(VarInt::from_u32(CloseCode::DONE.0), b"no longer wanted");
             return None;
         };
         (link.conn, link.peer) = (Some(conn), Some(peer));
@@ -240,7 +242,7 @@ impl State {
         Some(Opened { dialled, outbox, room })
     }
 
-    /// A link is over, for whatever reason.
+    /// Ends a link for any reason.
     pub(super) fn ended(&mut self, now: Instant, id: LinkId, reason: Reason) {
         let now = self.micros(now);
         let Some(link) = self.links.get_mut(id) else { return };
@@ -251,7 +253,7 @@ impl State {
         }
     }
 
-    /// Closes a link from this side; true if there was one.
+    /// Closes a link from this side; true if it existed.
     pub(super) fn close(&mut self, id: LinkId, code: CloseCode, reason: &str) -> bool {
         let Some(link) = self.links.get_mut(id) else { return false };
         if link.stage == Stage::Closed {
@@ -267,7 +269,7 @@ impl State {
     fn finish(&mut self, id: LinkId, reason: Reason) {
         let Some(link) = self.links.get_mut(id) else { return };
         let was = std::mem::replace(&mut link.stage, Stage::Closed);
-        // The end of a link that was never reported is not reported either.
+        // A link that was never reported ends without a report.
         let silent = was == Stage::Handshake && link.origin.is_some();
         link.finishing = false;
         link.outbox = None;
@@ -286,8 +288,8 @@ impl State {
         }
     }
 
-    /// Frees the place. Until the caller has heard of its end a link keeps it, so that what waits
-    /// for the caller is bounded.
+    /// Frees a link's place. A link keeps it until its end was reported to the caller, so that what waits for the
+    /// caller is bounded.
     fn forget(&mut self, id: LinkId) {
         if let Some(meter) = self.meter(id) {
             add(&mut self.total, &meter);
@@ -295,7 +297,7 @@ impl State {
         }
     }
 
-    /// A datagram came; false if the link is closed.
+    /// Handles a received datagram; false if the link is closed.
     pub(super) fn datagram(&mut self, now: Instant, id: LinkId, bytes: bytes::Bytes) -> bool {
         let at = self.micros(now);
         let Some(link) = self.links.get_mut(id) else { return false };
@@ -337,10 +339,10 @@ impl State {
 
     fn flood(&mut self, id: LinkId) {
         self.counters.closed_flood += 1;
-        self.close(id, CloseCode::FLOOD, "too much for too long");
+        self.close(id, CloseCode::FLOOD, "the allowed rate was exceeded for too long");
     }
 
-    /// A message came; false if no more should be read before the caller has read some.
+    /// Handles a received message; false if the caller must read some before more are read.
     pub(super) fn message(&mut self, now: Instant, id: LinkId, bytes: bytes::Bytes) -> bool {
         let at = self.micros(now);
         let Some(link) = self.links.get_mut(id) else { return true };
@@ -378,26 +380,26 @@ impl State {
         self.close(id, CloseCode::MESSAGE_TOO_LARGE, "a message exceeds the limit");
     }
 
-    /// The stream took a message.
+    /// Records that the stream accepted a message.
     pub(super) fn written(&mut self, id: LinkId, bytes: usize) {
         if let Some(link) = self.links.get_mut(id) {
             link.backlog -= bytes;
         }
     }
 
-    /// All messages of a link have arrived, or never will.
+    /// Records that all messages of a link have arrived, or never will.
     pub(super) fn finished(&mut self, id: LinkId) {
         if let Some(link) = self.links.get_mut(id) {
             link.finishing = false;
         }
     }
 
-    /// No more messages: the streams end. What conditions hold back leaves at once.
+    /// Ends the streams of messages. What conditions hold leaves at once.
     pub(super) fn finish_messages(&mut self) {
         for link in self.links.iter_mut().filter(|link| link.stage == Stage::Open) {
             if let (Some(held), Some(outbox)) = (&mut link.held, &link.outbox) {
                 while let Some(message) = held.left(Micros::UNBOUNDED) {
-                    // The task is there as long as the link is open.
+                    // The task exists as long as the link is open.
                     outbox.send(message).unwrap_or(());
                 }
             }
@@ -406,7 +408,7 @@ impl State {
         }
     }
 
-    /// Links whose messages are not known to have arrived.
+    /// Number of links whose messages may not have arrived.
     pub(super) fn finishing(&self) -> usize {
         self.links.iter().filter(|link| link.finishing).count()
     }
@@ -465,7 +467,7 @@ impl State {
         let bytes = bytes::Bytes::copy_from_slice(bytes);
         match &mut link.held {
             Some(held) => held.leave(at, bytes),
-            // A task that has ended is about to report that the link has.
+            // The task has ended, and is about to report the link's end.
             None => outbox.send(bytes).unwrap_or(()),
         }
         Ok(())
@@ -490,7 +492,7 @@ impl State {
         true
     }
 
-    /// Lets go of what conditions held until now.
+    /// Releases what conditioners have held long enough.
     pub(super) fn release(&mut self, now: Instant) {
         if self.conditioned == 0 {
             return;
@@ -524,7 +526,7 @@ impl State {
         }
     }
 
-    /// The link is under no conditions any more.
+    /// Ends a link's conditions.
     fn free(&mut self, id: LinkId) {
         let link = self.links.get_mut(id);
         if link.is_some_and(|link| link.held.take().is_some()) {
@@ -536,13 +538,13 @@ impl State {
         self.links.get_mut(id)?.held.as_deref_mut()
     }
 
-    /// When something that is held must go on.
+    /// When the next held item is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         if self.conditioned == 0 {
             return None;
         }
         let due = self.links.iter().filter_map(|link| link.held.as_ref()?.next_due()).min()?;
-        // What is held for ever is never due.
+        // An item that is held for ever is never due.
         (due < Micros::UNBOUNDED).then(|| self.origin + duration(due))
     }
 
@@ -550,7 +552,7 @@ impl State {
         !self.events.is_empty()
     }
 
-    /// Hands out what happened.
+    /// Reports pending events.
     pub(super) fn take(&mut self, events: &mut Vec<LinkEvent>) {
         while let Some(event) = self.events.pop_front() {
             match &event {
@@ -607,7 +609,7 @@ impl PeerLink {
     }
 }
 
-/// The link, if something can be sent on it.
+/// The link, if data can be sent on it.
 fn open(links: &mut Slots<PeerLink>, id: LinkId) -> Result<&mut PeerLink, Error> {
     match links.get_mut(id) {
         Some(link) if link.stage == Stage::Open => Ok(link),
@@ -616,16 +618,16 @@ fn open(links: &mut Slots<PeerLink>, id: LinkId) -> Result<&mut PeerLink, Error>
     }
 }
 
-/// Hands a datagram to QUIC, whose queue lets newer ones push out older ones.
+/// Passes a datagram to QUIC, in whose queue newer ones replace older ones.
 fn transmit(conn: &Connection, bytes: bytes::Bytes, counters: &mut EndpointCounters) {
     if conn.datagram_send_buffer_space() < bytes.len() {
         counters.datagrams_outdated += 1;
     }
-    // It fails on a link that is about to be reported as closed.
+    // This fails on a link that is about to be reported as closed.
     conn.send_datagram(bytes).unwrap_or(());
 }
 
-/// Adds what passed over a link to what passed in all.
+/// Adds a link's traffic to the total.
 fn add(total: &mut LinkMeter, link: &LinkMeter) {
     for (sum, part) in [(&mut total.received, &link.received), (&mut total.sent, &link.sent)] {
         sum.packets += part.packets;

@@ -1,7 +1,7 @@
-//! What runs in the background thread: waiting for QUIC, and nothing else.
+//! The tasks of the background thread, which only wait for QUIC.
 //!
-//! Each link has one task that reads datagrams, one that reads messages and one that writes them.
-//! Every decision is [`State`](super::state::State)'s.
+//! Each link has a task that reads datagrams, one that reads messages and one that writes them. All decisions are made
+//! by [`State`](super::state::State).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use iroh::{EndpointAddr, TransportAddr};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::event::undone;
+use super::event::handshake_failure;
 use super::state::{Opened, Shared};
 use crate::admission::Verdict;
 use crate::event::Reason;
 use crate::messages::Inbox;
 use crate::slots::LinkId;
 
-/// The name and version of what is spoken over links between peers (ALPN).
+/// Name and version of the protocol between peers (ALPN).
 pub(super) const PROTOCOL: &[u8] = b"foveate-peer/1";
 
 /// A handshake takes at most this long.
@@ -31,7 +31,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Bytes that are read from a stream at a time.
 const CHUNK: usize = 16 * 1024;
 
-/// Lets others in until told to stop, then says goodbye for at most the time that is given.
+/// Accepts connections until told to stop, then closes them within the time that is given.
 pub(super) async fn accept(
     shared: Arc<Shared>,
     quic: iroh::Endpoint,
@@ -45,10 +45,10 @@ pub(super) async fn accept(
             }
         }
     });
-    // A dropped sender means: do not wait.
+    // A dropped sender means that there is no time to wait.
     let limit = stop.await.unwrap_or(Duration::ZERO);
     listening.abort();
-    // If the time is over, the sockets close without a word.
+    // When the time is over, the sockets close without a message.
     timeout(limit, quic.close()).await.unwrap_or(());
 }
 
@@ -63,7 +63,7 @@ fn admit(shared: &Arc<Shared>, incoming: Incoming) {
         (Verdict::Accept, Some(link)) => {
             tokio::spawn(greet(Arc::clone(shared), link, incoming));
         }
-        // Fails only for remotes that have proved their address, which are not asked to retry.
+        // This fails only for remotes that have proved their address, which are not asked to retry.
         (Verdict::Retry, _) => incoming.retry().unwrap_or(()),
         _ => incoming.refuse(),
     }
@@ -72,7 +72,9 @@ fn admit(shared: &Arc<Shared>, incoming: Incoming) {
 async fn greet(shared: Arc<Shared>, link: LinkId, incoming: Incoming) {
     match timeout(HANDSHAKE, incoming.into_future()).await {
         Ok(Ok(conn)) => serve(shared, link, conn).await,
-        Ok(Err(error)) => shared.tell(|state| state.ended(Instant::now(), link, undone(error))),
+        Ok(Err(error)) => {
+            shared.tell(|state| state.ended(Instant::now(), link, handshake_failure(error)))
+        }
         Err(_) => shared.tell(|state| state.ended(Instant::now(), link, Reason::Idle)),
     }
 }
@@ -88,7 +90,7 @@ pub(super) async fn dial(
     let dialled = async {
         let begun = quic.connect_with_opts(to, PROTOCOL, options).await;
         let connecting = begun.map_err(|error| Reason::Failed(error.to_string()))?;
-        connecting.await.map_err(undone)
+        connecting.await.map_err(handshake_failure)
     };
     match timeout(HANDSHAKE, dialled).await {
         Ok(Ok(conn)) => serve(shared, link, conn).await,
@@ -103,7 +105,7 @@ async fn serve(shared: Arc<Shared>, link: LinkId, conn: Connection) {
     let Some(opened) = shared.tell(|state| state.open(link, conn.clone(), address)) else { return };
     let talking = tokio::spawn(talk(Arc::clone(&shared), link, conn.clone(), opened));
     let end = listen(&shared, link, &conn).await;
-    // Messages that came before the end are handed out before it.
+    // Messages that arrived before the end are reported before it.
     talking.await.unwrap_or(());
     shared.tell(|state| state.ended(Instant::now(), link, end.into()));
 }
@@ -135,7 +137,7 @@ async fn listen(shared: &Shared, link: LinkId, conn: &Connection) -> ConnectionE
 async fn talk(shared: Arc<Shared>, link: LinkId, conn: Connection, opened: Opened) {
     let both = if opened.dialled { conn.open_bi().await } else { conn.accept_bi().await };
     let Ok((mut send, recv)) = both else { return };
-    // A stream does not exist at the other end before something was sent on it.
+    // A stream does not exist at the other end until something is sent on it.
     if opened.dialled && send.write_all(&0_u32.to_le_bytes()).await.is_err() {
         return;
     }
@@ -159,7 +161,7 @@ async fn write(
         shared.lock().written(link, size);
     }
     if send.finish().is_ok() {
-        // How it ended does not matter any more.
+        // How the stream ended does not matter any more.
         let _ = send.stopped().await;
     }
     shared.tell(|state| state.finished(link));
@@ -173,14 +175,14 @@ async fn read(shared: &Shared, link: LinkId, mut recv: RecvStream, room: Arc<Not
         if !hand_on(shared, link, &mut inbox, limit) {
             return;
         }
-        // Not reading makes QUIC stop the sender.
+        // While this side does not read, QUIC stops the sender.
         while !shared.lock().has_room(link) {
             room.notified().await;
         }
     }
 }
 
-/// Hands on whole messages; false if one is too large.
+/// Passes on whole messages; false if one is too large.
 fn hand_on(shared: &Shared, link: LinkId, inbox: &mut Inbox, limit: Bytes) -> bool {
     loop {
         match inbox.next(limit) {

@@ -3,17 +3,23 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use foveate_node::Link;
 use foveate_node::game::Game;
+use foveate_node::node::NodeInput;
 use foveate_node::region::{RegionCommand, RegionEvent, RegionServer};
 use foveate_wire::Micros;
 
 use super::{Bus, BusCounts, Ledger, LedgerReply, LedgerStatus};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
+use crate::event::LinkEvent;
 use crate::host::{
-    Driver, EndpointOutbox, HostClock, MAX_HAPPENED, NodeHost, StepTimings, remember,
+    Accounts, Driver, EndpointOutbox, HostClock, MAX_HAPPENED, NodeHost, Observers, StepTimings,
+    remember,
 };
 use crate::link_endpoint::LinkEndpoint;
+use crate::meter::LinkMeter;
+use crate::token::Verifier;
 
 /// Messages and entries that are handed over before the node's events are looked at.
 pub const MAX_ANSWERS: usize = 4_096;
@@ -45,6 +51,11 @@ struct Surroundings {
     ledger: Box<dyn Ledger>,
     clock: HostClock,
     happened: VecDeque<RegionEvent>,
+    /// Which players may join.
+    accounts: Accounts,
+    observers: Observers,
+    /// The length of a round, if budgets follow the links.
+    measured: Option<Micros>,
     /// Messages that expired before they left.
     expired: u64,
     /// What may still be handed over in this look.
@@ -52,6 +63,22 @@ struct Surroundings {
 }
 
 impl<G: Game, E: LinkEndpoint> NodeHost<RegionServer<G>, E> for Surroundings {
+    const MEASURES: bool = true;
+
+    fn on_link<'a>(
+        &mut self,
+        event: &'a LinkEvent,
+        _: &mut RegionServer<G>,
+        _: &mut EndpointOutbox<'_, E>,
+    ) -> Option<NodeInput<'a, RegionCommand>> {
+        (!self.observers.take(event)).then(|| event.input())
+    }
+
+    fn on_meter(&mut self, link: Link, meter: Option<LinkMeter>) -> Option<RegionCommand> {
+        let capacity = self.measured.and_then(|round| meter?.capacity(round));
+        Some(RegionCommand::SetCapacity(link, capacity))
+    }
+
     fn on_event(
         &mut self,
         event: RegionEvent,
@@ -66,6 +93,13 @@ impl<G: Game, E: LinkEndpoint> NodeHost<RegionServer<G>, E> for Surroundings {
             }
             RegionEvent::Publish(_) => self.expired += 1,
             RegionEvent::Reached(_) => {}
+            // Numbers of players and what they keep are in the ledger: only the token is looked at here.
+            RegionEvent::Asked { link, name, token } => {
+                return Some(match self.accounts.check(&name, &token) {
+                    Ok(_) => RegionCommand::Admit(link),
+                    Err(why) => RegionCommand::Reject(link, why),
+                });
+            }
             other => remember(&mut self.happened, other, MAX_HAPPENED),
         }
         None
@@ -100,12 +134,33 @@ impl<G: Game, E: LinkEndpoint> RegionHost<G, E> {
         let around = Surroundings {
             bus,
             ledger,
+            accounts: Accounts::in_memory(),
+            observers: Observers::default(),
+            measured: Some(server.settings().rounds.length),
             clock: driver.clock(),
             happened: VecDeque::new(),
             expired: 0,
             answers: 0,
         };
         RegionHost { server, endpoint, balances: true, around, looked: driver.now(), driver }
+    }
+
+    /// Only players with a connect token may join. A token that was used is known to this server, not to others.
+    pub fn with_tokens(mut self, verifier: Verifier) -> RegionHost<G, E> {
+        self.around.accounts = Accounts::in_memory().with_tokens(verifier);
+        self
+    }
+
+    /// Whether states keep within what each link's congestion controller lets through. True at first.
+    pub fn set_follow_congestion(&mut self, follows: bool) {
+        self.around.measured = follows.then_some(self.server.settings().rounds.length);
+    }
+
+    /// What operators' pages did since the last call: connected, asked, closed. Answer with
+    /// [`LinkEndpoint::send_message`]. Beyond [`MAX_OBSERVER_EVENTS`](crate::host::MAX_OBSERVER_EVENTS) the oldest are
+    /// forgotten.
+    pub fn observers(&mut self) -> std::collections::vec_deque::Drain<'_, LinkEvent> {
+        self.around.observers.events.drain(..)
     }
 
     /// The time that the server goes by.

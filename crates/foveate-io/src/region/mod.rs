@@ -37,6 +37,8 @@ pub use seal::{WorldKey, WorldKeyError, WorldName, WorldNameError};
 use foveate_node::region::bus::Recipient;
 use foveate_node::region::layout::{Layout, LayoutError, Rect, RegionId, ServerId};
 use foveate_node::region::ledger::{LedgerAnswer, LedgerRequest, Subject};
+use foveate_node::server::Keys;
+use foveate_node::session::ResumeKey;
 use foveate_wire::Micros;
 
 /// Best-effort messages between the servers of a world. Messages may be lost, doubled and overtaken.
@@ -171,6 +173,12 @@ fn cut(
     cut(layout, other, above, high)
 }
 
+/// Session keys and tickets from the system's randomness, for
+/// [`RegionServer::with_players`](foveate_node::region::RegionServer::with_players).
+pub fn session_keys() -> Keys {
+    Box::new(|| ResumeKey(crate::host::secret()))
+}
+
 /// A subject as text, for names in databases and brokers.
 pub(crate) fn subject_text(subject: Subject) -> String {
     match subject {
@@ -182,6 +190,7 @@ pub(crate) fn subject_text(subject: Subject) -> String {
 }
 
 /// The subject that a text names.
+#[cfg(any(test, feature = "sqlite", feature = "nats"))]
 pub(crate) fn parse_subject(text: &str) -> Option<Subject> {
     let subject = match text.split_once('.') {
         None if text == "layout" => Subject::Layout,

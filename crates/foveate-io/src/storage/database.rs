@@ -8,12 +8,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a file is for.
+/// The purpose and versions of a database file.
 pub(crate) struct DatabaseFormat {
-    /// Marks a file in its header: what is for something else is refused.
+    /// The application id in the file's header; a file with another one is rejected.
     pub application: i64,
-    /// Statement `i` makes version `i + 1` of version `i`. They are never edited, only added to: there
-    /// are databases of every version. The first makes a table `meta (key, value)`.
+    /// Statement `i` migrates version `i` to version `i + 1`. Statements are never edited, only added, since databases
+    /// of every version exist. The first one makes a table `meta (key, value)`.
     pub migrations: &'static [&'static str],
 }
 
@@ -28,10 +28,10 @@ impl DatabaseFormat {
 pub(super) const STORAGE: DatabaseFormat =
     DatabaseFormat { application: 0x666f_7665, migrations: MIGRATIONS };
 
-/// How long to wait for another process that reads the file, before a transaction counts as failed.
+/// How long to wait for another process that reads the file until a transaction fails.
 const LOCK_WAIT: Duration = Duration::from_millis(100);
 
-/// The log is cut to this size after it was copied into the file.
+/// The log is truncated to this size after it was copied into the file.
 const MAX_LOG: i64 = 16 << 20;
 
 const MIGRATIONS: &[&str] = &["
@@ -67,17 +67,17 @@ const MIGRATIONS: &[&str] = &["
     CREATE TABLE tokens (id BLOB PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
 "];
 
-/// The file, open, sound and of this program's version.
+/// An open, sound database file of this program's version.
 pub(crate) struct Database {
     pub connection: Connection,
     pub path: PathBuf,
     identity: Option<FileIdentity>,
-    /// Held as long as the database is open; the system lets go of it whenever the process ends.
+    /// Held as long as the database is open; the system releases it when the process ends.
     _lock: Option<File>,
 }
 
-/// Device and number of a file. Written to after it was deleted, a file takes everything and keeps
-/// nothing; so it is looked for by name before every turn.
+/// Device and inode of a file. Writes to a deleted file succeed and are lost, so the file's name is checked before
+/// every transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileIdentity(u64, u64);
 
@@ -88,14 +88,14 @@ fn identity(path: &Path) -> Option<FileIdentity> {
     Some(FileIdentity(data.dev(), data.ino()))
 }
 
-/// Elsewhere an open file cannot be deleted.
+/// On other systems an open file cannot be deleted.
 #[cfg(not(unix))]
 fn identity(_: &Path) -> Option<FileIdentity> {
     None
 }
 
 impl Database {
-    /// Opens or makes the file. Until it is found to be ours and sound, nothing is written.
+    /// Opens or creates a file. Nothing is written until the file is known to be ours and sound.
     pub fn open(path: &Path, format: &DatabaseFormat) -> Result<Database, StorageError> {
         let path = &resolve(path)?;
         let lock = lock(path)?;
@@ -107,7 +107,7 @@ impl Database {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
         connection.busy_timeout(LOCK_WAIT).map_err(failed)?;
-        // A file that is refused must not get the rest of its log copied into it on the way out.
+        // The log of a file that is rejected must not be copied into it on closing.
         let no_copy = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         connection.set_db_config(no_copy, true).map_err(failed)?;
         let version = check(&connection, path, format)?;
@@ -119,7 +119,7 @@ impl Database {
         Ok(database)
     }
 
-    /// A database that ends with the process.
+    /// A database in memory.
     pub fn in_memory(format: &DatabaseFormat) -> Result<Database, StorageError> {
         let path = PathBuf::from(":memory:");
         let connection = Connection::open_in_memory().map_err(|cause| refusal(&path, cause))?;
@@ -143,7 +143,7 @@ impl Database {
         transaction.commit().map_err(failed)
     }
 
-    /// Whether the file is still where it was.
+    /// Fails unless the file is still at its path.
     pub fn check_place(&self) -> Result<(), StorageError> {
         if self.identity == identity(&self.path) {
             return Ok(());
@@ -151,13 +151,13 @@ impl Database {
         Err(StorageError::Gone { file: self.path.clone() })
     }
 
-    /// SQLite's own look at every page, index and constraint.
+    /// SQLite's check of every page, index and constraint.
     pub fn integrity_check(&self) -> Result<(), StorageError> {
         sound(&self.connection, &self.path, "integrity_check")
     }
 }
 
-/// What SQLite's refusal means to us.
+/// Converts an error of SQLite.
 pub(crate) fn refusal(path: &Path, cause: rusqlite::Error) -> StorageError {
     let file = path.to_owned();
     match cause.sqlite_error_code() {
@@ -169,11 +169,11 @@ pub(crate) fn refusal(path: &Path, cause: rusqlite::Error) -> StorageError {
     }
 }
 
-/// The file's own name: one that leads to it by a symbolic link would have another lock beside it.
+/// The file's real name: through a symbolic link, the lock would be another file.
 fn resolve(path: &Path) -> Result<PathBuf, StorageError> {
     let failed = |cause| StorageError::File { file: path.into(), cause };
     match path.canonicalize() {
-        // A link that leads nowhere is refused; a file that is not there yet is made in its folder.
+        // A dangling link is rejected; a file that does not exist yet is created in its folder.
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound && !path.is_symlink() => {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             let folder = folder.unwrap_or(Path::new(".")).canonicalize().map_err(failed)?;
@@ -183,7 +183,7 @@ fn resolve(path: &Path) -> Result<PathBuf, StorageError> {
     }
 }
 
-/// A file with several names would have a lock and a log beside each of them, so two servers could write it.
+/// A file with several names would have a lock and a log for each of them, so two servers could write it.
 #[cfg(unix)]
 fn check_names(path: &Path) -> Result<(), StorageError> {
     use std::os::unix::fs::MetadataExt;
@@ -198,8 +198,8 @@ fn check_names(_: &Path) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// One server a file: two would overwrite each other's objects. A file of its own, because closing
-/// any handle of the database's file would drop SQLite's locks on it.
+/// Locks the database for one server: two would overwrite each other's objects. The lock is a separate file, because
+/// closing any handle of the database's file would release SQLite's locks on it.
 fn lock(path: &Path) -> Result<File, StorageError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
@@ -213,7 +213,7 @@ fn lock(path: &Path) -> Result<File, StorageError> {
     }
 }
 
-/// An absent or empty file is a new database; anything else must begin like one.
+/// Checks the header: an absent or empty file is a new database; any other must be one already.
 fn check_header(path: &Path) -> Result<(), StorageError> {
     const MAGIC: &[u8; 16] = b"SQLite format 3\0";
     let mut head = Vec::new();
@@ -229,7 +229,7 @@ fn check_header(path: &Path) -> Result<(), StorageError> {
     }
 }
 
-/// Reads only. The version of the database; 0 for a new one.
+/// The database's version, without writing; 0 for a new one.
 fn check(
     connection: &Connection,
     path: &Path,
@@ -241,7 +241,7 @@ fn check(
         return Ok(0);
     }
     if number("SELECT application_id FROM pragma_application_id")? != format.application {
-        let what = "a database of another program, or for something else".to_owned();
+        let what = "a database of another program or for another purpose".to_owned();
         return Err(StorageError::Damaged { file: path.into(), what });
     }
     let found = number("SELECT value FROM meta WHERE key = 'database_version'")?;
@@ -261,8 +261,8 @@ fn sound(connection: &Connection, path: &Path, pragma: &str) -> Result<(), Stora
     }
 }
 
-/// The log makes a commit one appended, flushed piece: a killed process loses nothing of it, and with
-/// `FULL` neither does a power cut, as far as the disk tells the truth about flushing.
+/// With a write-ahead log a commit is one flushed append: a killed process loses none of it, and with `FULL` neither
+/// does a power failure, if the disk really flushes.
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;

@@ -1,138 +1,129 @@
-//! What a store refuses, and what is left of it.
+//! Errors of the storage, and what state they leave.
 
 use foveate_wire::ObjectId;
 use std::path::PathBuf;
 
-/// Why the store did not do as asked.
+/// Why the storage did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// The file or its folder cannot be used. Nothing was changed.
     #[error("{file}: {cause}", file = file.display())]
     File {
-        /// The file as it was named.
+        /// The file, as given.
         file: PathBuf,
-        /// What the system said.
         cause: std::io::Error,
     },
-    /// Another process, or another `Storage` of this one, has the file. Nothing was changed.
+    /// Another process, or another `Storage` of this one, has the file open. Nothing was changed.
     #[error("{file}: in use by another server; stop it, or name another file", file = file.display())]
     InUse {
-        /// The file as it was named.
+        /// The file, as given.
         file: PathBuf,
     },
     /// The file has several names, so that two servers could use it at once. Nothing was changed.
     #[error("{file}: has {names} names (hard links); remove all but one, or copy the file", file = file.display())]
     Linked {
-        /// The file as it was named.
+        /// The file, as given.
         file: PathBuf,
-        /// How many.
+        /// Number of its names.
         names: u64,
     },
-    /// The file is something else, or is damaged. It was left as it is.
+    /// The file is damaged or not a database of this kind. It is unchanged.
     #[error("{file}: {what}; the file was left untouched: restore a backup, or name another file", file = file.display())]
     Damaged {
-        /// The file as it was named.
+        /// The file, as given.
         file: PathBuf,
         /// What was found.
         what: String,
     },
-    /// The file was written by a newer program. It was left as it is.
+    /// A newer program wrote the file. It is unchanged.
     #[error("{file}: a database of version {found}, this program knows versions up to {known}; use a newer program", file = file.display())]
     Newer {
-        /// The file as it was named.
+        /// The file, as given.
         file: PathBuf,
-        /// Its version.
+        /// The file's version.
         found: i64,
         /// The version that this program writes.
         known: i64,
     },
-    /// A field means something else than when it was stored. Nothing was changed.
+    /// A field's stored type differs from the schema's. Nothing was changed.
     #[error(
         "{kind}.{field}: stored as '{stored}', the schema now says '{stated}'; \
          give the field a new name to drop the old values, or go back to the old type"
     )]
     ChangedType {
-        /// The kind's name.
         kind: String,
-        /// The field's name.
         field: String,
-        /// The type as stored.
+        /// The stored type.
         stored: String,
-        /// The type as the schema states it.
+        /// The schema's type.
         stated: String,
     },
     /// An object does not have the lanes of its kind. Nothing was changed.
     #[error("object {id:?}: {found} bytes of state where its kind has {expected}")]
     Lanes {
-        /// Which object.
         id: ObjectId,
-        /// The bytes that are there.
+        /// Bytes that are stored.
         found: usize,
-        /// The bytes that should be.
+        /// Bytes that are expected.
         expected: usize,
     },
-    /// An object of a kind that the schema does not have. Nothing was saved of it.
+    /// An object's kind is not in the schema. Nothing of it was saved.
     #[error("object {id:?}: the schema has no such kind")]
-    UnknownKind {
-        /// Which object.
-        id: ObjectId,
-    },
-    /// A name that no player may have. Nothing was changed.
+    UnknownKind { id: ObjectId },
+    /// A name is not a valid player name. Nothing was changed.
     #[error("player name {name:?}: expected 1 to {limit} bytes without control characters")]
     Name {
-        /// The name, cut if it is long.
+        /// The name, truncated if it is long.
         name: String,
         /// The most bytes.
         limit: usize,
     },
-    /// There are no more numbers for players. Nothing was changed.
-    #[error("all {limit} numbers of players are taken")]
+    /// All player numbers are used. Nothing was changed.
+    #[error("all {limit} player numbers are taken")]
     PlayersFull {
         /// The largest number.
         limit: u32,
     },
-    /// The disk is full. What was to be written is still in memory; retry.
+    /// The disk is full. Unwritten changes are still in memory; retry.
     #[error("{file}: the disk is full", file = file.display())]
     DiskFull {
-        /// The file as it was named.
+        /// The file, as given.
         file: PathBuf,
     },
-    /// The file was moved, deleted or replaced while in use. What was to be written is still in
-    /// memory; put the file back.
-    #[error("{file}: the file is not there any more", file = file.display())]
+    /// The file was moved, deleted or replaced while in use. Unwritten changes are still in memory; put the file back.
+    #[error("{file}: the file was moved or deleted; put it back", file = file.display())]
     Gone {
-        /// The file as it was named.
+        /// The file, as given.
         file: PathBuf,
     },
-    /// Too many questions wait for the writer; retry later. Nothing was changed.
-    #[error("{limit} questions wait for the store already")]
+    /// Too many requests wait for the writer; retry later. Nothing was changed.
+    #[error("{limit} requests wait for the storage already; retry later")]
     Busy {
         /// The most that may wait.
         limit: usize,
     },
-    /// The store did not answer lately; it is tried again by itself. Nothing was changed.
-    #[error("the store is away: {0}")]
+    /// The storage failed recently, and is retried automatically. Nothing was changed.
+    #[error("the storage failed and will be retried: {0}")]
     Away(String),
     /// The writer was closed with changes that could not be written. They are lost.
     #[error("{unsaved} changes could not be saved: {cause}")]
     Unsaved {
-        /// How many.
+        /// Number of lost changes.
         unsaved: usize,
-        /// The last refusal.
+        /// The last error.
         cause: String,
     },
-    /// SQLite refused. A transaction that was going on was undone.
+    /// An error of SQLite. An open transaction was rolled back.
     #[error("{file}: {cause}", file = file.display())]
     Sqlite {
-        /// The file as it was named.
+        /// The file, as given.
         file: PathBuf,
-        /// What SQLite said.
         cause: rusqlite::Error,
     },
 }
 
 impl StorageError {
-    /// Whether the same call may succeed later without any change by the caller.
+    /// Whether the same call may succeed later without a change by the caller.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,

@@ -1,7 +1,7 @@
-//! Objects and the layouts that give their bytes a meaning.
+//! Stored objects, and the layouts that give their bytes a meaning.
 //!
-//! A kind is known by its name: its number in the schema may change from one version of a game to
-//! the next, and with it the ids of its objects. Within the store it has a number of its own.
+//! A kind is identified by its name, since its number in the schema may change between versions of a game, and with it
+//! the ids of its objects. Within the database it has a number of its own.
 
 use super::Saved;
 use super::database::{Database, refusal};
@@ -12,19 +12,19 @@ use foveate_wire::{Kind, KindId, ObjectId, Schema};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::Path;
 
-/// The schema's kinds, as the store knows them.
+/// The schema's kinds and their numbers in the database.
 pub(super) struct Kinds {
-    /// By [`KindId`]: the number in the store, and the lanes of an object.
+    /// For each [`KindId`] the number in the database, and the lanes of an object.
     kinds: Vec<(i64, usize)>,
 }
 
 impl Kinds {
-    /// No kinds: those of a schema are not settled yet.
+    /// No kinds, before [`Kinds::settle`].
     pub fn none() -> Kinds {
         Kinds { kinds: Vec::new() }
     }
 
-    /// Brings layouts and objects to the schema's, in one transaction: all or nothing.
+    /// Migrates layouts and objects to the schema's, in one transaction.
     pub fn settle(database: &mut Database, schema: &Schema) -> Result<Kinds, StorageError> {
         let path = database.path.clone();
         let failed = |cause| refusal(&path, cause);
@@ -38,7 +38,7 @@ impl Kinds {
         Ok(Kinds { kinds })
     }
 
-    /// A player's objects, or with 0 the world's, in the order of their ids.
+    /// A player's objects in the order of their ids; for player 0 the world's.
     pub fn load(
         &self,
         connection: &Connection,
@@ -70,7 +70,7 @@ impl Kinds {
         Ok(all)
     }
 
-    /// Whether an object could be stored with this many lanes.
+    /// Whether an object with this many lanes could be stored.
     pub fn check(&self, id: ObjectId, lanes: usize) -> Result<(), StorageError> {
         match self.kinds.get(usize::from(id.kind().0)) {
             None => Err(StorageError::UnknownKind { id }),
@@ -81,7 +81,7 @@ impl Kinds {
         }
     }
 
-    /// Stores an object, or with `None` removes it. Its kind and lanes were checked.
+    /// Stores an object, or with `None` removes it. Its kind and lanes have been checked.
     pub fn put(
         &self,
         connection: &Connection,
@@ -106,8 +106,8 @@ impl Kinds {
     }
 }
 
-/// What tells an object from its player's others of the same kind, or from the world's: of these, the
-/// creator is part of it.
+/// The number that identifies an object among its player's objects of the same kind. Among the world's, it includes the
+/// creator.
 fn stored_serial(id: ObjectId) -> i64 {
     match id.origin() {
         0 => (id.0 & ((1 << 56) - 1)) as i64,
@@ -119,7 +119,7 @@ fn id_of(kind: KindId, player: u32, serial: i64) -> ObjectId {
     ObjectId(ObjectId::new(kind, player, 0).0 | serial as u64)
 }
 
-/// One kind on its way to the schema's layout.
+/// A kind that is being migrated to the schema's layout.
 struct Settling<'a> {
     connection: &'a Connection,
     path: &'a Path,
@@ -189,7 +189,7 @@ impl Settling<'_> {
             StorageError::ChangedType { kind, field, stored, stated }
         })?;
         let count = stored.last().map_or(HIDDEN_LANES, |field| field.lanes.end);
-        // Keys first: a table must not be changed while it is walked.
+        // Keys first: a table must not be changed while it is iterated.
         let sql = "SELECT player, serial FROM objects WHERE kind = ?1";
         let mut keys = self.connection.prepare(sql).map_err(failed)?;
         let keys = keys.query_map([number], |row| Ok((row.get(0)?, row.get(1)?)));

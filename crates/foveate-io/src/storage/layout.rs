@@ -1,26 +1,26 @@
-//! What stored lanes mean, and how they become the lanes of a schema that has changed.
+//! The meaning of stored lanes, and how they become the lanes of a changed schema.
 
 use foveate_wire::schema::HIDDEN_LANES;
 use foveate_wire::{FieldType, Kind};
 use std::ops::Range;
 
-/// A field as it is stored: where its lanes are and what they mean.
+/// A stored field: the position of its lanes and their meaning.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Field {
     pub name: String,
     pub lanes: Range<usize>,
-    /// What gives a lane its meaning. Equal texts: the same number means the same thing.
+    /// What gives a lane its meaning. If the texts are equal, the same number means the same.
     pub meaning: String,
-    /// The values that are possible, where they have an order; zeros otherwise. A range may grow.
+    /// The range of possible values if they have an order, otherwise zeros. A range may grow.
     pub range: (f64, f64),
 }
 
-/// How the lanes of one layout are copied into those of another.
+/// How lanes of one layout are copied to another.
 #[derive(PartialEq, Debug)]
 pub(super) struct Mapping {
-    /// A fresh state: owner, epoch, and every field's default.
+    /// A new state: owner, epoch, and every field's default.
     defaults: Vec<i32>,
-    /// From lanes of the stored state to the first lane here.
+    /// For each copy the stored lanes, and the first lane in the new state.
     moves: Vec<(Range<usize>, usize)>,
 }
 
@@ -65,7 +65,7 @@ fn meaning(ty: &FieldType) -> (String, (f64, f64)) {
             let (inner, range) = meaning(inner);
             (format!("optional {inner}"), range)
         }
-        // Items of another size would lie elsewhere, so that an item's range may not even grow.
+        // Items of another size would be at other positions, so that not even an item's range may grow.
         FieldType::List { item, max } => {
             let (item, (least, most)) = meaning(item);
             plain(&format!("list of {item} {least}..{most}"), f64::from(*max))
@@ -81,7 +81,7 @@ impl Field {
         }
     }
 
-    /// Whether every value stored as `self` is one of `other`, lane by lane from the first on.
+    /// Whether every value stored as `self` is also a value of `other`, lane by lane from the first.
     fn fits(&self, other: &Field) -> bool {
         self.meaning == other.meaning
             && self.lanes.len() <= other.lanes.len()
@@ -90,8 +90,7 @@ impl Field {
     }
 }
 
-/// How states stored with this layout become states of `kind`: new fields get their default, those
-/// that are gone are left out.
+/// How states stored with this layout become states of `kind`: new fields get their default, removed ones are dropped.
 pub(super) fn map(stored: &[Field], kind: &Kind) -> Result<Mapping, Changed> {
     let mut defaults = vec![0; kind.lane_count()];
     let mut moves = vec![(0..HIDDEN_LANES, 0)];
@@ -110,7 +109,7 @@ pub(super) fn map(stored: &[Field], kind: &Kind) -> Result<Mapping, Changed> {
     Ok(Mapping { defaults, moves })
 }
 
-/// The first lane of a default: what is nearest to zero. All other lanes are zero.
+/// The first lane of a default: the value nearest to zero. All other lanes are zero.
 fn first_lane(ty: &FieldType) -> i32 {
     match ty {
         FieldType::Integer { min, max } => 0.clamp(*min, *max),
@@ -123,7 +122,7 @@ fn first_lane(ty: &FieldType) -> i32 {
 }
 
 impl Mapping {
-    /// The state in its new layout; `None` if it has fewer lanes than its layout says.
+    /// The state in the new layout; `None` if it has fewer lanes than its layout.
     pub fn apply(&self, stored: &[i32]) -> Option<Vec<i32>> {
         let mut lanes = self.defaults.clone();
         for (from, to) in &self.moves {
@@ -137,7 +136,7 @@ pub(super) fn to_bytes(lanes: &[i32]) -> Vec<u8> {
     lanes.iter().flat_map(|lane| lane.to_le_bytes()).collect()
 }
 
-/// The lanes; a rest of less than four bytes is left out, and found by their count.
+/// The lanes in these bytes. Up to three bytes at the end are dropped, which the number of lanes reveals.
 pub(super) fn from_bytes(bytes: &[u8]) -> Vec<i32> {
     let (words, _) = bytes.as_chunks();
     words.iter().map(|word| i32::from_le_bytes(*word)).collect()
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_found_by_name_wherever_they_lie() {
+    fn fields_are_found_by_name_at_any_position() {
         let old = kind(vec![
             ("a", integer(0, 9)),
             ("gone", integer(0, 9)),
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_mean_something_else_is_refused_by_name() {
+    fn a_field_with_another_meaning_is_rejected_by_name() {
         let number = |precision| FieldType::Number { precision, min: 0.0, max: 8.0 };
         let list = |most, max| FieldType::List { item: Box::new(integer(0, most)), max };
         for (old, new) in [

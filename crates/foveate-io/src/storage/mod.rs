@@ -1,16 +1,14 @@
-//! What outlives a restart: players with their objects, the world's objects, used tokens.
+//! What must survive a restart: players with their objects, the world's objects, used tokens.
 //!
-//! A [`Storage`] is one SQLite file, owned by one server. It is opened, checked and, if program or
-//! schema have changed, migrated; then the world is read and it becomes a [`Writer`], which takes
-//! changes from the game's thread without ever making it wait, and brings them to the disk within
-//! [`FLUSH_EVERY`].
+//! A [`Storage`] is one SQLite file, owned by one server. It is opened, checked and, if program or schema have changed,
+//! migrated. Then the world is read, and the storage becomes a [`Writer`], which accepts changes from the game's thread
+//! without making it wait, and writes them to the disk within [`FLUSH_EVERY`].
 //!
-//! What it refuses to do: it holds no game state to be asked for (that is in the game's memory, the
-//! store is behind it); it does not interpret lanes; it repairs nothing: a damaged file is named and
-//! left as it is.
+//! What it refuses to do: it answers no queries about game state, which the game has in memory; it does not interpret
+//! lanes; it repairs nothing: a damaged file is reported and left unchanged.
 //!
-//! What is promised: a process killed at any moment loses at most its last second, and never the
-//! database. After a power cut the same holds if the disk flushes when it is told to.
+//! What it guarantees: a process that is killed at any moment loses at most its last second, and never the database.
+//! The same holds after a power failure if the disk really flushes.
 //!
 //! ```
 //! use foveate_io::{unix_now, storage::{StorageChange, PlayerStorage, Storage}};
@@ -63,28 +61,28 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The largest number of a player: what fits the origin of an [`ObjectId`](foveate_wire::ObjectId).
+/// The largest number of a player, which fits the origin of an [`ObjectId`](foveate_wire::ObjectId).
 pub const MAX_PLAYER: u32 = (1 << 24) - 1;
-/// Numbers of new objects end here: there are no more bits for creators and their running numbers.
+/// The end of numbers for new objects: there are no more bits for creators and their serial numbers.
 const LAST_ID: u64 = 1 << 54;
 
-/// A store, open and of the schema's layout.
+/// An open database with the schema's layout.
 pub struct Storage {
     database: Database,
     kinds: Arc<Kinds>,
 }
 
 impl Storage {
-    /// Opens the file, or makes it. Objects that were stored under another schema are brought to this
-    /// one: fields are found by name, new ones get their default, those that are gone are dropped,
-    /// and a changed type is refused. Kinds that the schema does not have stay stored as they are.
+    /// Opens or creates the file. Objects that were stored with another schema are migrated: fields are found by name,
+    /// new ones get their default, removed ones are dropped, and a changed type is an error. Objects of kinds that the
+    /// schema does not have stay stored unchanged.
     pub fn open(path: &Path, schema: &Schema) -> Result<Storage, StorageError> {
         let mut database = Database::open(path, &STORAGE)?;
         let kinds = Arc::new(Kinds::settle(&mut database, schema)?);
         Ok(Storage { database, kinds })
     }
 
-    /// The player of this name and what they have. A name that was never here gets a number.
+    /// The player of this name with its objects. A new name gets a new number.
     pub fn player(
         &mut self,
         name: &str,
@@ -104,9 +102,8 @@ impl Storage {
         self.kinds.load(&self.database.connection, &self.database.path, 0)
     }
 
-    /// Numbers for ids of new objects that no run of the server used before, [`RESERVED`] of them; see
-    /// [`IdAllocator::for_server`](foveate_node::IdAllocator::for_server). They are taken for good,
-    /// used or not.
+    /// Reserves [`RESERVED`] numbers for ids of new objects that no run of the server has used; see
+    /// [`IdAllocator::for_server`](foveate_node::IdAllocator::for_server). They are never reused.
     pub fn reserve_ids(&mut self) -> Result<Range<u64>, StorageError> {
         let failed = |cause| refusal(&self.database.path, cause);
         let connection = &self.database.connection;
@@ -121,7 +118,7 @@ impl Storage {
         Ok(next..next + RESERVED)
     }
 
-    /// Tokens that were used, those that have expired by a clock that may be wrong included.
+    /// Used tokens, including those that have expired by a clock that may be wrong.
     pub fn used_tokens(&self) -> Result<UsedTokens, StorageError> {
         let failed = |cause| refusal(&self.database.path, cause);
         let connection = &self.database.connection;
@@ -139,25 +136,25 @@ impl Storage {
         Ok(used)
     }
 
-    /// A close look at the whole file; opening had a quick one.
+    /// A full check of the file; opening it makes a quick one.
     pub fn integrity_check(&self) -> Result<(), StorageError> {
         self.database.integrity_check()
     }
 
-    /// From now on changes are taken without waiting and written by a thread.
+    /// Starts a thread that writes changes, which the caller hands over without waiting.
     pub fn write_behind(self) -> Result<Writer, StorageError> {
         Writer::start(self)
     }
 }
 
-/// Ids below this one may be in use. It never falls.
+/// Stores the first id that is not reserved. It never decreases.
 fn put_next_id(connection: &Connection, next: u64) -> rusqlite::Result<()> {
     let sql = "INSERT INTO meta VALUES ('next_id', ?1) \
                ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value)";
     connection.execute(sql, [next as i64]).map(|_| ())
 }
 
-/// Finds or makes a player, within a transaction of the caller's.
+/// Finds or creates a player, within the caller's transaction.
 fn player(
     connection: &Connection,
     path: &Path,

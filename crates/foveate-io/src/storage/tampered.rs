@@ -1,5 +1,5 @@
-//! Databases whose rows anybody may have written, for [`fuzz`](crate::fuzz): tables are ours, what stands in them
-//! is not. They are read, or refused with an error.
+//! Databases with arbitrary rows, for [`fuzz`](crate::fuzz): the tables are ours, their contents are not. They are read
+//! or rejected with an error.
 
 use super::database::{self, Database};
 use super::kinds::Kinds;
@@ -11,9 +11,9 @@ use rusqlite::types::Value;
 use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 
-/// Rows in one run at most.
+/// Most rows in one run.
 const MAX_ROWS: usize = 24;
-/// Tables, how many columns each has, and how a row is put in.
+/// Tables with their numbers of columns.
 const TABLES: [(&str, usize); 6] =
     [("meta", 2), ("players", 4), ("kinds", 3), ("fields", 7), ("objects", 4), ("tokens", 2)];
 /// Texts with a meaning; others come from the bytes.
@@ -32,11 +32,11 @@ static SCHEMA: LazyLock<Option<Schema>> = LazyLock::new(|| {
 });
 
 thread_local! {
-    /// One for all runs: making tables takes longest.
+    /// One for all runs, since creating tables takes longest.
     static STORAGE: RefCell<Option<Storage>> = const { RefCell::new(None) };
 }
 
-/// Puts rows into a database as the bytes say, and reads everything.
+/// Inserts rows as the bytes say, and reads everything.
 pub(crate) fn read_any_rows(data: &[u8]) {
     let Some(schema) = SCHEMA.as_ref() else { return };
     STORAGE.with_borrow_mut(|kept| {
@@ -46,7 +46,7 @@ pub(crate) fn read_any_rows(data: &[u8]) {
         };
         let Ok(mut storage) = kept.take().map_or_else(fresh, Ok) else { return };
         if fill(&storage, data).is_ok() {
-            // What is refused is no finding.
+            // Rejecting rows is fine.
             let _ = read(&mut storage, schema);
         }
         *kept = Some(storage);
@@ -65,13 +65,13 @@ fn fill(storage: &Storage, mut data: &[u8]) -> rusqlite::Result<()> {
         let marks = vec!["?"; columns].join(", ");
         let mut put = connection
             .prepare_cached(&format!("INSERT OR IGNORE INTO {table} VALUES ({marks})"))?;
-        // SQLite itself refuses what its constraints forbid.
+        // SQLite itself rejects what its constraints forbid.
         let _ = put.execute(params_from_iter(values));
     }
     Ok(())
 }
 
-/// A value of any type, whatever the column is for.
+/// A value of any type, whatever the column's type.
 fn value(data: &mut &[u8]) -> Value {
     let Some(kind) = data.split_off_first() else { return Value::Null };
     let first = data.first().copied().unwrap_or(0);
@@ -105,7 +105,7 @@ fn value(data: &mut &[u8]) -> Value {
     }
 }
 
-/// As a server reads its database.
+/// Reads a database as a server does.
 fn read(storage: &mut Storage, schema: &Schema) -> Result<(), StorageError> {
     storage.kinds = Arc::new(Kinds::settle(&mut storage.database, schema)?);
     let used = storage.used_tokens()?;

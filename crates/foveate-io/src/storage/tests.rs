@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const NOW: UnixTime = UnixTime(1_000_000);
-/// Only a hang takes this long.
+/// The longest that anything may take, short of a hang.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A folder that is gone after the test.
+/// A temporary folder, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -55,7 +55,7 @@ fn avatar(player: u32, serial: u32) -> ObjectId {
     ObjectId::new(KindId(0), player, serial)
 }
 
-/// A file with one player, their avatar (health 50, gold 7) and an open door of the world's.
+/// A file with one player, its avatar (health 50, gold 7), and an open door of the world's.
 fn filled(file: &Path) {
     let mut storage = Storage::open(file, &schema()).unwrap();
     let (ada, saved) = storage.player("Ada", NOW).unwrap();
@@ -108,7 +108,7 @@ fn players_and_objects_come_back() {
 }
 
 #[test]
-fn names_that_nobody_may_have_are_refused() {
+fn invalid_player_names_are_rejected() {
     let folder = Folder::new("names");
     let mut storage = Storage::open(&folder.file(), &schema()).unwrap();
     for name in ["", "a\nb", &"x".repeat(MAX_NAME + 1)] {
@@ -131,7 +131,7 @@ fn numbers_of_players_end_where_ids_do() {
 }
 
 #[test]
-fn changes_that_wait_are_written_once_and_what_did_not_change_is_not() {
+fn pending_changes_are_written_once_and_unchanged_objects_are_not() {
     let folder = Folder::new("coalesce");
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
     for gold in 0..1_000 {
@@ -140,7 +140,7 @@ fn changes_that_wait_are_written_once_and_what_did_not_change_is_not() {
     let unchanged = writer.save([StorageChange::Saved(avatar(1, 0), &[0, 0, 50, 999])]);
     assert_eq!(unchanged, Taken { unchanged: 1, ..Taken::default() });
     eventually(|| writer.report().waiting == 0 && writer.report().turns > 0);
-    // Once a turn, however many turns there were meanwhile.
+    // Once per transaction, however many rounds there were meanwhile.
     let report = writer.report();
     assert!(report.written <= report.turns && report.turns < 1_000, "{report:?}");
     let unfit = [
@@ -155,7 +155,7 @@ fn changes_that_wait_are_written_once_and_what_did_not_change_is_not() {
 }
 
 #[test]
-fn a_player_who_joins_gets_what_was_saved_a_moment_ago() {
+fn a_player_that_joins_gets_what_was_saved_just_before() {
     let folder = Folder::new("join");
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
     assert!(ask(&mut writer, "Ada", None));
@@ -172,7 +172,7 @@ fn a_player_who_joins_gets_what_was_saved_a_moment_ago() {
 }
 
 #[test]
-fn questions_have_a_limit() {
+fn the_number_of_requests_is_limited() {
     let folder = Folder::new("questions");
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
     (0..MAX_QUESTIONS).for_each(|n| assert!(ask(&mut writer, &format!("p{n}"), None)));
@@ -248,7 +248,7 @@ fn an_object_cut_short_is_named() {
     assert!(matches!(storage.player("Ada", NOW), Err(StorageError::Lanes { found: 5, .. })));
 }
 
-/// What every refusal must leave behind: the same bytes, and no lock.
+/// Checks what every rejection must leave: the same bytes, and no lock.
 fn refused_untouched(file: &Path) -> StorageError {
     let before = std::fs::read(file).unwrap();
     let error = Storage::open(file, &schema()).err().expect("refused");
@@ -295,7 +295,7 @@ fn files_that_are_no_store_are_refused_and_left_as_they_are() {
 }
 
 #[test]
-fn a_second_server_is_refused_while_the_first_has_the_file() {
+fn a_second_server_is_rejected_while_the_first_has_the_file() {
     let folder = Folder::new("twice");
     let first = Storage::open(&folder.file(), &schema()).unwrap();
     let second = Storage::open(&folder.file(), &schema()).err();
@@ -306,7 +306,7 @@ fn a_second_server_is_refused_while_the_first_has_the_file() {
 
 #[cfg(unix)]
 #[test]
-fn a_second_server_is_refused_by_whatever_name_it_calls_the_file() {
+fn a_second_server_is_rejected_by_any_name_of_the_file() {
     let folder = Folder::new("names");
     let (symbolic, hard) = (folder.0.join("symbolic.db"), folder.0.join("hard.db"));
     let first = Storage::open(&folder.file(), &schema()).unwrap();
@@ -322,14 +322,14 @@ fn a_second_server_is_refused_by_whatever_name_it_calls_the_file() {
 }
 
 #[test]
-fn a_store_that_is_away_is_tried_again_and_nothing_is_lost() {
+fn a_failing_store_is_retried_and_nothing_is_lost() {
     let folder = Folder::new("away");
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
     let hidden = folder.0.join("elsewhere.db");
     std::fs::rename(folder.file(), &hidden).unwrap();
     writer.save([StorageChange::Saved(avatar(1, 0), &[0, 0, 1, 1])]);
     eventually(|| writer.report().errors > 0);
-    assert!(writer.report().trouble.is_some_and(|why| why.contains("not there any more")));
+    assert!(writer.report().trouble.is_some_and(|why| why.contains("was moved or deleted")));
     assert!(ask(&mut writer, "Ada", None));
     let refused = answer(&mut writer).player.expect_err("the store is away");
     assert!(refused.is_retryable(), "{refused}");
@@ -344,7 +344,7 @@ fn a_store_that_is_away_is_tried_again_and_nothing_is_lost() {
 }
 
 #[test]
-fn somebody_who_locks_the_file_is_waited_for() {
+fn a_lock_of_another_program_is_waited_for() {
     let folder = Folder::new("locked");
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
     let other = Connection::open(folder.file()).unwrap();
@@ -356,13 +356,13 @@ fn somebody_who_locks_the_file_is_waited_for() {
 }
 
 #[test]
-fn a_store_that_failed_an_answer_is_tried_again_although_nothing_waits() {
+fn a_store_that_failed_a_request_is_retried_although_nothing_waits() {
     let folder = Folder::new("asked");
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
     let other = Connection::open(folder.file()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     assert!(ask(&mut writer, "Ada", None));
-    answer(&mut writer).player.expect_err("somebody has the file");
+    answer(&mut writer).player.expect_err("another program has the file");
     other.execute_batch("ROLLBACK").unwrap();
     eventually(|| writer.report().trouble.is_none());
     assert!(ask(&mut writer, "Ada", None));
@@ -389,7 +389,7 @@ fn a_full_disk_is_reported_and_the_database_stays_sound() {
 }
 
 #[test]
-fn what_finds_no_room_is_refused_and_counted() {
+fn changes_without_room_are_refused_and_counted() {
     let folder = Folder::new("bounded");
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
     let other = Connection::open(folder.file()).unwrap();
@@ -417,7 +417,7 @@ fn what_finds_no_room_is_refused_and_counted() {
 }
 
 #[test]
-fn a_token_is_used_with_its_answer_and_stays_so_whatever_the_clock_says() {
+fn a_token_is_used_with_its_answer_and_stays_used_whatever_the_clock() {
     let folder = Folder::new("tokens");
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
     let late = NOW.plus(Duration::from_secs(60));

@@ -1,4 +1,4 @@
-//! The disk's end of write-behind: one turn is one transaction, and is tried until it succeeds.
+//! The writer's thread: each turn is one transaction, which is retried until it succeeds.
 
 use super::database::refusal;
 use super::error::StorageError;
@@ -11,19 +11,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// After each failed turn the pause before the next is twice as long, up to this.
+/// After each failed turn the pause doubles, up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Turns that are tried when the writer is closed.
 const CLOSING_TURNS: u32 = 5;
 /// The pause between them.
 const CLOSING_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the game's thread and the writer's share. Locked for moments only: whatever takes longer is
-/// taken out first.
+/// State shared by the game's thread and the writer's thread. It is locked only briefly: data for longer work is taken
+/// out first.
 #[derive(Default)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// A question or the end. Changes do not wake the thread: they wait for the next turn anyway.
+    /// Signals a request or the end. Changes do not wake the thread, since they wait for the next turn anyway.
     pub wake: Condvar,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct State {
 
 impl Shared {
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        // No invariant spans two fields, so that whatever a panic left behind can be used.
+        // No invariant spans two fields, so the state is usable even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -75,8 +75,8 @@ impl Thread {
         }
     }
 
-    /// Sleeps until there is something to do, and takes it; and whether it is the end. While the store is
-    /// away, questions are answered with a refusal instead of trying for each of them.
+    /// Sleeps until there is work and takes it; also returns whether this is the end. While the storage fails, requests
+    /// are answered with an error instead of a retry for each.
     fn wait(&self, pause: Duration) -> (Option<Batch>, bool) {
         let until = Instant::now() + pause;
         let mut state = self.shared.lock();
@@ -105,7 +105,7 @@ impl Thread {
             }
             Err(error) => {
                 let trouble = error.to_string();
-                // Merging takes its time, so it is done while the game's thread may go on.
+                // Merging takes time, so it is done while the lock is not held.
                 let mut newer = self.shared.lock().queue.take_newer();
                 batch.changes.append(&mut newer);
                 let away = || StorageError::Away(trouble.clone());
@@ -132,7 +132,7 @@ impl Thread {
         for question in &batch.questions {
             let found = player(&transaction, &path, &question.name, question.now)
                 .and_then(|player| Ok((player, kinds.load(&transaction, &path, player.0)?)));
-            // A refusal of this one player is their answer; anything else is the store's trouble.
+            // An error about this one player is its answer; any other is an error of the storage.
             let theirs = matches!(
                 found,
                 Ok(_)
@@ -158,8 +158,8 @@ impl Thread {
     }
 }
 
-/// Marks a question's token as used. Room is made where room is taken: the table never outgrows what tokens
-/// in use need. The latest expiry of those that are deleted stays known, in case the clock is wrong: see
+/// Marks a request's token as used. Expired tokens are deleted at the same time, so that the table never outgrows the
+/// tokens that are still valid. The latest expiry of deleted tokens is kept, in case the clock is wrong: see
 /// [`UsedTokens`](foveate_node::persistence::UsedTokens).
 fn put_token(connection: &Connection, question: &JoinQuestion) -> rusqlite::Result<()> {
     let Some((id, until)) = question.token else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! The game's end of write-behind: takes changes and questions, waits for nothing.
+//! The game's side of the writer: accepts changes and requests without waiting.
 
 use super::error::StorageError;
 use super::kinds::Kinds;
@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Changes are brought to the disk at least this often. Together with a slow flush of the disk it
-/// stays below the promised second.
+/// Interval after which changes are written to the disk at the latest. With a slow flush of the disk it stays below the
+/// guaranteed second.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(400);
 
-/// The answer to a question.
+/// The answer to a request.
 pub type StorageAnswer = persistence::JoinAnswer<StorageError>;
 
-/// A store that is written by a thread of its own. Dropped, it writes what waits, like
-/// [`close`](Writer::close), but cannot say whether that worked.
+/// A storage that a thread writes. Dropping it writes pending changes, like [`close`](Writer::close), but does not
+/// report failure.
 pub struct Writer {
     shared: Arc<Shared>,
     kinds: Arc<Kinds>,
@@ -39,12 +39,12 @@ impl Writer {
         Ok(Writer { shared, kinds, thread: Some(thread), known: SavedStates::default() })
     }
 
-    /// Numbers below this one were reserved; 0 before the first reservation.
+    /// The first number that is not reserved; 0 before the first reservation.
     pub fn reserved_ids(&self) -> u64 {
         self.shared.lock().queue.reserved_ids()
     }
 
-    /// The next answer, if there is one. With an error that is retryable, ask again later.
+    /// The next answer, if any. After a retryable error, ask again later.
     pub fn next_answer(&mut self) -> Option<StorageAnswer> {
         let answer = self.shared.lock().queue.poll()?;
         for saved in answer.player.iter().flat_map(|(_, saved)| saved) {
@@ -53,12 +53,12 @@ impl Writer {
         Some(answer)
     }
 
-    /// How it is doing.
+    /// The writer's state and counters.
     pub fn report(&self) -> WriterReport {
         self.shared.lock().queue.report()
     }
 
-    /// Writes what waits and closes the file. With an error, what could not be written is lost.
+    /// Writes pending changes and closes the file. On error, what could not be written is lost.
     pub fn close(mut self) -> Result<(), StorageError> {
         self.finish()
     }
@@ -74,7 +74,7 @@ impl Writer {
 
 impl PlayerStorage for Writer {
     fn save<'a>(&mut self, batch: impl IntoIterator<Item = StorageChange<'a>>) -> Taken {
-        // Compared outside the lock, entered in one go.
+        // Checked without the lock, then added at once.
         let fits = |id: ObjectId, lanes: usize| self.kinds.check(id, lanes).is_ok();
         let (mut taken, fresh) = self.known.sort_out(batch, fits);
         let mut state = self.shared.lock();
@@ -122,7 +122,7 @@ fn refusal(error: &StorageError) -> Refusal {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // A caller that needs the outcome calls `close`.
+        // A caller that needs the result calls `close`.
         let _ = self.finish();
     }
 }

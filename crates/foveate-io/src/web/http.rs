@@ -1,4 +1,4 @@
-//! As much HTTP/1.1 as a page needs, without IO: heads of requests in, heads of answers out.
+//! The part of HTTP/1.1 that a page needs, without IO: request heads in, answer heads out.
 
 use std::fmt::Write;
 
@@ -6,19 +6,19 @@ use bytes::Bytes;
 
 use super::options::Page;
 
-/// Bytes of a request's line and headers at most.
+/// Most bytes of a request line with its headers.
 pub const MAX_HEAD: usize = 8 * 1024;
-/// Headers of a request at most.
+/// Most headers of a request.
 const MAX_HEADERS: usize = 64;
 
-/// What pages may load: scripts, styles and data of this server, and links to any: which servers a world on many has
-/// shows only while its sessions move. No page of another site may show them in a frame, where it could make a player
-/// click.
+/// The content security policy: scripts, styles and data of this server, and connections to any, since sessions may
+/// move to other servers of a world. Pages of other sites may not show ours in a frame, where they could trick a player
+/// into clicking.
 const CONTENT_POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; \
     style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; \
     worker-src 'self' blob:; connect-src * data: blob:; object-src 'none'; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'self'";
-/// Headers that mean something here, and of which there must be one: of two, a proxy may have read the other.
+/// Headers of which there must be only one: with two, a proxy may have used the other.
 const SINGLE: [&str; 8] = [
     "content-length",
     "transfer-encoding",
@@ -39,9 +39,9 @@ pub(crate) struct Request {
     pub(crate) host: Option<String>,
     pub(crate) origin: Option<String>,
     pub(crate) authorization: Option<String>,
-    /// All of `X-Forwarded-For`, in order.
+    /// All values of `X-Forwarded-For`, in order.
     pub(crate) forwarded: Option<String>,
-    /// The key of a request to upgrade to WebSocket.
+    /// The key of a WebSocket upgrade.
     pub(crate) socket_key: Option<String>,
     /// Whether more requests may follow on the same connection.
     pub(crate) stays: bool,
@@ -54,7 +54,7 @@ pub(crate) enum Method {
     Other,
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -65,7 +65,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A line of text.
+    /// An answer with a line of text.
     pub(crate) fn text(status: u16, text: &str) -> Answer {
         Answer {
             status,
@@ -75,7 +75,7 @@ impl Answer {
         }
     }
 
-    /// A page, kept by browsers for ever or never.
+    /// An answer with a page, which browsers keep for ever or never.
     pub(crate) fn page(page: Page) -> Answer {
         let keep = if page.forever { "public, max-age=31536000, immutable" } else { "no-cache" };
         Answer {
@@ -91,7 +91,7 @@ impl Answer {
         self
     }
 
-    /// The head as bytes; the body follows unless only the head was asked for.
+    /// The head as bytes. The body follows, unless only the head was requested.
     pub(crate) fn head(&self, stays: bool) -> Bytes {
         let connection = if stays { "keep-alive" } else { "close" };
         let mut head = format!(
@@ -104,7 +104,7 @@ impl Answer {
             self.body.len(),
         );
         for (name, value) in &self.headers {
-            // Writing into memory does not fail.
+            // Writing to memory does not fail.
             let _ = write!(head, "{name}: {value}\r\n");
         }
         head.push_str("\r\n");
@@ -112,7 +112,7 @@ impl Answer {
     }
 }
 
-/// The head that ends HTTP on a connection and begins WebSocket.
+/// The head that switches a connection to WebSocket.
 pub(crate) fn switching(key: &str) -> Bytes {
     format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -137,8 +137,8 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Reads a head and says how many bytes it takes. `None`: not all of it is there. An error is the
-/// answer; nothing more can be read from this connection then.
+/// Reads a request head, and returns its length. `None` if it is incomplete. An error is the answer to send; nothing
+/// more can be read from this connection then.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Answer> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut head = httparse::Request::new(&mut headers);
@@ -192,19 +192,19 @@ fn find(headers: &[httparse::Header<'_>], name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(found.value).trim().to_owned())
 }
 
-/// The values of all headers of this name, as one list with commas.
+/// The values of all headers of this name, joined by commas.
 fn join(headers: &[httparse::Header<'_>], name: &str) -> Option<String> {
     let found = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
     let values: Vec<_> = found.map(|header| String::from_utf8_lossy(header.value)).collect();
     (!values.is_empty()).then(|| values.join(","))
 }
 
-/// Whether a list with commas has this word.
+/// Whether a comma-separated list has this word.
 fn lists(value: &str, word: &str) -> bool {
     value.split(',').any(|item| item.trim().eq_ignore_ascii_case(word))
 }
 
-/// What proves to a browser that its key was read by a WebSocket server (RFC 6455, 4.2.2).
+/// Proves to a browser that a WebSocket server read its key (RFC 6455, 4.2.2).
 fn accept_key(key: &str) -> String {
     let text = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
     let hash = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_that_two_readers_could_take_for_different_ones_are_refused() {
+    fn heads_that_two_readers_could_read_differently_are_rejected() {
         for headers in [
             "Content-Length: 0\r\nContent-Length: 5",
             "Content-Length: 0\r\ncontent-length: 0",

@@ -1,12 +1,12 @@
 //! Browsers: pages by HTTP, links by WebTransport and WebSocket, all in the endpoint's loop.
 //!
-//! [`Endpoint::listen_web`](crate::Endpoint::listen_web) opens one TCP listener. A connection is a
-//! *visit*: requests for pages, one after the other, until one asks to go on by WebSocket at `/play`
-//! or `/observe`. Then it becomes a link like any other.
+//! [`Endpoint::listen_web`](crate::Endpoint::listen_web) opens one TCP listener. Each connection answers requests for
+//! pages, one after the other, until one asks to upgrade to WebSocket at `/play` or `/observe`. Then it becomes a link
+//! like any other.
 //!
-//! WebTransport uses the same UDP socket and port as native clients: its connections name
-//! `h3` in the handshake of QUIC, and become links when their session is open. They have the
-//! datagrams and the stream of messages that native links have.
+//! WebTransport uses the same UDP socket and port as native clients: its connections negotiate `h3` in QUIC's
+//! handshake, and become links when their session is open. They have the same datagrams and stream of messages as
+//! native links.
 //!
 //! | path | what |
 //! | --- | --- |
@@ -36,20 +36,20 @@ pub(crate) use options::split;
 pub(crate) use visit::{Front, HttpConnection, Turn};
 pub(crate) use websocket::{Arrived, Timeout, Unit, WebSocket, read_anything as read_any_frames};
 
-/// The protocol that browsers name in the handshake of QUIC.
+/// The protocol name that browsers negotiate in QUIC's handshake.
 pub(crate) const H3: &[u8] = b"h3";
 
-/// Operators' links at once.
+/// Most operators' links at a time.
 pub const MAX_OBSERVERS: usize = 8;
 
-/// Any bytes as the head of a request: see [`fuzz`](crate::fuzz).
+/// Parses any bytes as a request head: see [`fuzz`](crate::fuzz).
 pub(crate) fn read_any_head(data: &[u8]) {
     if let Ok(Some((_, used))) = http::parse(data) {
         assert!(used <= data.len());
     }
 }
 
-/// Any bytes as what proxies say: see [`fuzz`](crate::fuzz).
+/// Parses any bytes as headers of proxies: see [`fuzz`](crate::fuzz).
 pub(crate) fn read_any_proxy(data: &[u8]) {
     if let proxy::Preamble::Header(_, used) = proxy::read_preamble(data) {
         assert!(used <= data.len());

@@ -10,10 +10,10 @@ use super::proxy::AddressRange;
 use crate::error::Error;
 use crate::metrics::MetricsBoard;
 
-/// Letters of an operator's token.
+/// Length of an operator's token.
 pub const TOKEN_LENGTH: std::ops::RangeInclusive<usize> = 16..=128;
 
-/// How a server serves pages and links to them.
+/// How a server serves pages and accepts their links.
 ///
 /// ```
 /// use foveate_io::web::{Page, WebOptions};
@@ -24,23 +24,23 @@ pub const TOKEN_LENGTH: std::ops::RangeInclusive<usize> = 16..=128;
 /// assert!(web.origins.is_empty());
 /// ```
 pub struct WebOptions {
-    /// What is answered to a GET.
+    /// Answers GET requests.
     pub pages: Box<dyn Pages>,
-    /// Pages that may connect beside the server's own, such as `https://play.example.org`; `:8081` for pages of the same
-    /// host at another port, such as another region server's; `*` for any. A server that listens on loopback only
-    /// takes every page of this machine.
+    /// Origins of pages that may connect, besides the server's own, such as `https://play.example.org`; `:8081` for the
+    /// same host at another port, such as another region server's; `*` for any. A server that listens only on loopback
+    /// accepts every page of this machine.
     pub origins: Vec<String>,
-    /// Proxies that name their clients' addresses, by PROXY protocol version 2 or `X-Forwarded-For`. Limits then
-    /// hold for the clients. What others say about addresses is not read.
+    /// Proxies that state their clients' addresses, by PROXY protocol version 2 or `X-Forwarded-For`. Limits then apply
+    /// to the clients. Addresses stated by others are ignored.
     pub trusted_proxies: Vec<AddressRange>,
     /// Which operators may connect to `/observe`.
     pub observe: Observe,
-    /// What `/metrics`, `/healthz` and `/readyz` tell; without it there are none.
+    /// Contents of `/metrics`, `/healthz` and `/readyz`; without it those paths do not exist.
     pub metrics: Option<MetricsBoard>,
 }
 
 impl WebOptions {
-    /// Pages alone: no operators, no metrics.
+    /// Pages only, without operators and metrics.
     pub fn new(pages: impl Pages) -> WebOptions {
         WebOptions {
             pages: Box::new(pages),
@@ -59,9 +59,9 @@ impl fmt::Debug for WebOptions {
     }
 }
 
-/// Answers paths. It is a lookup, never a folder: there is no path out of it.
+/// Looks up pages by path. It need not be a folder, so no path can leave it.
 pub trait Pages: Send + Sync + 'static {
-    /// What is at this path, which begins with a slash and has no query.
+    /// The page at this path, which begins with a slash and has no query.
     fn page(&self, path: &str) -> Option<Page>;
 }
 
@@ -71,24 +71,23 @@ impl<F: Fn(&str) -> Option<Page> + Send + Sync + 'static> Pages for F {
     }
 }
 
-/// What is at a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Page {
     /// Such as `text/html; charset=utf-8`.
     pub content_type: Cow<'static, str>,
-    /// The content; it may be shared.
+    /// The content, which may be shared.
     pub bytes: Bytes,
-    /// Whether it never changes under this path, because its name has a hash.
+    /// Whether it never changes under this path, because the name contains a hash.
     pub forever: bool,
 }
 
 impl Page {
-    /// A page that browsers ask for every time.
+    /// A page that browsers request every time.
     pub fn fresh(content_type: impl Into<Cow<'static, str>>, bytes: impl Into<Bytes>) -> Page {
         Page { content_type: content_type.into(), bytes: bytes.into(), forever: false }
     }
 
-    /// A page that browsers may keep.
+    /// A page that browsers may keep for ever.
     pub fn forever(content_type: impl Into<Cow<'static, str>>, bytes: impl Into<Bytes>) -> Page {
         Page { forever: true, ..Page::fresh(content_type, bytes) }
     }
@@ -100,19 +99,19 @@ pub enum Observe {
     /// None.
     #[default]
     Off,
-    /// Those on this machine. Behind a proxy, state it in [`WebOptions::trusted_proxies`]: all connections come from
-    /// this machine otherwise.
+    /// Operators on this machine. Behind a proxy, state it in [`WebOptions::trusted_proxies`]: otherwise all
+    /// connections come from this machine.
     Loopback,
-    /// Those with the token.
+    /// Operators with the token.
     Token(OperatorToken),
 }
 
-/// An operator's token, as its SHA-256. Whether an offered one is the same is found in constant time.
+/// An operator's token, stored as its SHA-256 and compared in constant time.
 #[derive(Clone)]
 pub struct OperatorToken([u8; 32]);
 
 impl OperatorToken {
-    /// Letters, digits and `-._~`, [`TOKEN_LENGTH`] of them: it must fit into an address.
+    /// Makes a token of letters, digits and `-._~`, [`TOKEN_LENGTH`] of them, so that it fits a URL.
     pub fn new(secret: &str) -> Result<OperatorToken, Error> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
         if !TOKEN_LENGTH.contains(&secret.len()) || !secret.bytes().all(fits) {
@@ -142,19 +141,19 @@ impl fmt::Debug for OperatorToken {
     }
 }
 
-/// Whose pages may connect.
+/// Origins of pages that may connect.
 ///
-/// A browser names the page's origin, and a page cannot forge it. Programs can, but a program is
-/// nobody's cookie jar: those that name none come in.
+/// A browser states the page's origin, which a page cannot forge. Programs can, but they have no other site's cookies:
+/// those that state no origin are accepted.
 #[derive(Clone, Debug)]
 pub(crate) struct Origins {
     pub(crate) listed: Vec<String>,
-    /// The server listens on loopback only.
+    /// Whether the server listens on loopback only.
     pub(crate) loopback: bool,
 }
 
 impl Origins {
-    /// `own` is the page's own host, and port where it is not the usual one.
+    /// Whether pages of this origin may connect. `own` is the page's own host, with the port if it is not the default.
     pub(crate) fn allow(&self, origin: Option<&str>, own: &str) -> bool {
         let Some(origin) = origin else { return true };
         if self.listed.iter().any(|listed| listed == "*" || listed.eq_ignore_ascii_case(origin)) {
@@ -211,7 +210,7 @@ mod tests {
             ("file://", false),
             ("", false),
         ] {
-            // A name that was made to point here is no page of this machine.
+            // A name that resolves to this machine is still no page of it.
             assert_eq!(origins.allow(Some(origin), "evil.example"), fits, "{origin}");
         }
         assert!(origins.allow(None, "127.0.0.1:8080"));
@@ -234,7 +233,7 @@ mod tests {
         ] {
             assert_eq!(origins.allow(Some(origin), own), fits, "{origin} at {own}");
         }
-        // Region servers of one machine: a page of one connects to all.
+        // Region servers on one machine: a page of one connects to all.
         let siblings = Origins { listed: vec![":8081".into()], loopback: false };
         for (origin, fits) in [
             ("http://game.example:8080", true),
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_itself_and_nothing_else() {
+    fn only_the_same_token_is_accepted() {
         let token = OperatorToken::new("0123456789abcdef").expect("16 letters");
         assert!(token.is("0123456789abcdef"));
         for wrong in ["", "0123456789abcde", "0123456789abcdef0", "0123456789abcdeF"] {

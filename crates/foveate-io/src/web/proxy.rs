@@ -1,8 +1,8 @@
-//! Trusted proxies in front of the web listener, and the client addresses that they name.
+//! Trusted proxies before the web listener, and the client addresses that they state.
 //!
-//! A proxy that the operator trusts names the client's address: by the header of PROXY protocol version 2 before
-//! the first request, or by `X-Forwarded-For` in each. What others say about addresses is not read.
-//! `Forwarded` (RFC 7239) is not read from anybody: proxies pass on what clients write there.
+//! A proxy that the operator trusts states the client's address: by the header of PROXY protocol version 2 before the
+//! first request, or by `X-Forwarded-For` in each request. Addresses stated by others are ignored. `Forwarded` (RFC
+//! 7239) is ignored from any sender, since proxies pass on what clients write there.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,11 +10,11 @@ use std::str::FromStr;
 
 use crate::error::Error;
 
-/// What a header of PROXY protocol version 2 begins with.
+/// The first bytes of a header of PROXY protocol version 2.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// Its fixed part: signature, version and command, family, length.
 const HEAD: usize = 16;
-/// Bytes of addresses and extensions at most.
+/// Most bytes of addresses and extensions.
 const MAX_REST: usize = 1_024;
 
 /// An address, or a network such as `10.0.0.0/8`.
@@ -61,7 +61,7 @@ impl FromStr for AddressRange {
         };
         read().ok_or_else(|| Error::Option {
             name: "trusted proxy",
-            what: format!("{text:?} is no address or network, such as 10.0.0.0/8"),
+            what: format!("{text:?} is not an address or a network such as 10.0.0.0/8"),
         })
     }
 }
@@ -72,16 +72,16 @@ impl fmt::Display for AddressRange {
     }
 }
 
-/// What a connection of a trusted proxy begins with.
+/// The start of a trusted proxy's connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Preamble {
-    /// Not all of it is there.
+    /// Incomplete.
     Partial,
-    /// No header of the PROXY protocol: requests follow.
+    /// There is no header of the PROXY protocol: requests follow.
     None,
-    /// A header of so many bytes, and the client it names; none if the proxy speaks for itself.
+    /// A header, with the client that it states and its length; `None` if the proxy speaks for itself.
     Header(Option<SocketAddr>, usize),
-    /// A header that cannot be read.
+    /// An invalid header.
     Malformed,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn read_preamble(bytes: &[u8]) -> Preamble {
     }
     let Some(rest) = rest.get(..length) else { return Preamble::Partial };
     let client = match (head[12], head[13]) {
-        // The proxy's own: it looks whether the server is there.
+        // The proxy's own connection, a health check.
         (0x20, _) => Some(None),
         (0x21, 0x11) => client::<4>(rest).map(|(ip, port)| Some((Ipv4Addr::from(ip), port).into())),
         (0x21, 0x21) => {
@@ -109,7 +109,7 @@ pub(crate) fn read_preamble(bytes: &[u8]) -> Preamble {
     client.map_or(Preamble::Malformed, |client| Preamble::Header(client, HEAD + length))
 }
 
-/// Source and port of a block of two addresses and two ports.
+/// Source address and port in a block of two addresses and two ports.
 fn client<const N: usize>(block: &[u8]) -> Option<([u8; N], u16)> {
     let (source, rest) = block.split_first_chunk::<N>()?;
     let (port, _) = rest.get(N..)?.split_first_chunk::<2>()?;
@@ -117,8 +117,8 @@ fn client<const N: usize>(block: &[u8]) -> Option<([u8; N], u16)> {
     Some((*source, u16::from_be_bytes(*port)))
 }
 
-/// The client that a trusted proxy's `X-Forwarded-For` names: the last address that is no trusted proxy's, since
-/// what stands before it was written by that client.
+/// The client that a trusted proxy's `X-Forwarded-For` states: the last address that is no trusted proxy's, since the
+/// ones before were written by that client.
 pub(crate) fn forwarded(value: &str, trusted: &[AddressRange]) -> Option<IpAddr> {
     for entry in value.rsplit(',') {
         let entry = entry.trim();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_have_their_addresses_and_no_others() {
+    fn ranges_contain_their_addresses_and_no_others() {
         for (range, inside, outside) in [
             ("127.0.0.1", "127.0.0.1", "127.0.0.2"),
             ("10.0.0.0/8", "::ffff:10.9.9.9", "11.0.0.0"),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_address_that_is_no_proxys_is_the_client() {
+    fn the_last_address_that_is_no_proxy_is_the_client() {
         let trusted = ranges(&["10.0.0.0/8"]);
         for (value, client) in [
             ("203.0.113.7", Some("203.0.113.7")),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preamble_is_read_when_all_of_it_is_there() {
+    fn a_preamble_is_read_when_it_is_complete() {
         let mut header = SIGNATURE.to_vec();
         header.extend([0x21, 0x11, 0, 15, 203, 0, 113, 7, 10, 0, 0, 1, 0x12, 0x67, 0, 80, 4, 0, 0]);
         for end in 0..header.len() {

@@ -1,4 +1,4 @@
-//! Connections that speak HTTP, until they are answered, turned away or become links.
+//! HTTP connections, until they are closed or become links.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
@@ -15,42 +15,42 @@ use crate::admission::Origin;
 use crate::bucket::{Bucket, RateLimit};
 use crate::meter::EndpointCounters;
 
-/// Connections that speak HTTP at once; further ones are told to come back.
+/// Most HTTP connections at a time; further ones are told to retry.
 pub const MAX_VISITS: usize = 256;
-/// Of them, from one address.
+/// Most of them from one address.
 pub const MAX_VISITS_PER_ADDRESS: usize = 64;
-/// A request must be complete, and its answer be taken, within this time each.
+/// Time for a request to be complete, and for its answer to be read.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// An answer that is large may take this long.
+/// Time for a large answer to be read.
 const TAKING: Duration = Duration::from_secs(30);
-/// A rejected client has this long to read the reason: closing on unread bytes would make the system throw
-/// the answer away.
+/// Time for a rejected client to read the reason: if the connection were closed with unread bytes, the system would
+/// discard the answer.
 const LEAVING: Duration = Duration::from_secs(1);
-/// Bytes of answers that one connection is given before others have their turn.
+/// Bytes of answers to write to one connection before others have their turn.
 const MAX_WRITE: usize = 64 * 1024;
-/// What a turn of the endpoint's loop spends on HTTP at most, in bytes of answers; and of it on one address.
+/// Most bytes of HTTP answers in a turn of the endpoint's loop, and most of them for one address.
 pub const MAX_HTTP_PER_TURN: usize = 256 * 1024;
 const MAX_HTTP_PER_ADDRESS: usize = MAX_HTTP_PER_TURN / 2;
-/// A request costs as much as so many bytes of an answer.
+/// A request costs as much as this many bytes of an answer.
 const REQUEST_COST: usize = 4 * 1024;
-/// Guesses of an operator's token by one address: in a row, and one more each second.
+/// Tries of an operator's token by one address.
 const GUESSES: RateLimit = RateLimit { per_second: 1, burst: 8 };
-/// Addresses whose guesses are remembered. With more of them, all are forgotten.
+/// Addresses whose tries are remembered. If there are more, all are forgotten.
 const MAX_GUESSERS: usize = 4_096;
-/// After a failed `accept` (too many open files) the next is tried so much later.
+/// Pause after a failed `accept` (too many open files).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The listener with its visits.
+/// The listener with its HTTP connections.
 pub(crate) struct Front {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
     pub(crate) web: WebOptions,
     pub(crate) origins: Origins,
     pub(crate) visits: Vec<HttpConnection>,
-    /// Links that WebSocket carries, by index.
+    /// Indices of links that WebSocket carries.
     pub(crate) sockets: Vec<u32>,
     accept_after: Option<Instant>,
-    /// What this turn of the loop has spent, by address; and how many turns there were.
+    /// Cost spent in this turn of the loop by address, and the number of turns.
     spent: Vec<(Origin, usize)>,
     pub(crate) turns: usize,
     guesses: BTreeMap<Origin, Bucket>,
@@ -76,18 +76,18 @@ impl Front {
         })
     }
 
-    /// Whether newcomers are looked for.
+    /// Whether new connections are accepted now.
     pub(crate) fn is_open(&self) -> bool {
         self.accept_after.is_none()
     }
 
-    /// A turn of the loop begins.
+    /// Starts a turn of the loop.
     pub(crate) fn begin_turn(&mut self) {
         self.spent.clear();
         self.turns = self.turns.wrapping_add(1);
     }
 
-    /// Whether a visit may go on in this turn.
+    /// Whether a connection may proceed in this turn.
     pub(crate) fn may_go_on(&self, place: usize) -> bool {
         let Some(visit) = self.visits.get(place) else { return false };
         let spent = |origin: Option<Origin>| {
@@ -97,7 +97,7 @@ impl Front {
         spent(None) < MAX_HTTP_PER_TURN && spent(Some(visit.origin())) < MAX_HTTP_PER_ADDRESS
     }
 
-    /// Goes on with a visit, and notes what that takes.
+    /// Proceeds with a connection, and counts the cost.
     pub(crate) fn turn(&mut self, now: Instant, place: usize) -> Turn {
         let Some(visit) = self.visits.get_mut(place) else { return Turn::Waits };
         let (turn, origin) = (visit.turn(now), visit.origin());
@@ -110,14 +110,13 @@ impl Front {
         turn
     }
 
-    /// Whether this address may offer an operator's token now; a wrong one is to be reported by
-    /// [`Front::guessed`].
+    /// Whether this address may try an operator's token now; report a wrong one with [`Front::guessed`].
     pub(crate) fn may_guess(&mut self, address: SocketAddr, now: Micros) -> bool {
         let guesses = self.guesses.get_mut(&Origin::from(address.ip()));
         guesses.is_none_or(|bucket| bucket.tokens(GUESSES, now) > 0)
     }
 
-    /// This address offered a wrong token.
+    /// Records that this address tried a wrong token.
     pub(crate) fn guessed(&mut self, address: SocketAddr, now: Micros) {
         if self.guesses.len() >= MAX_GUESSERS {
             self.guesses.clear();
@@ -131,7 +130,7 @@ impl Front {
         self.visits.iter().filter(ours).count()
     }
 
-    /// Whose request it is; none if the proxy does not say.
+    /// The client's address of a request; `None` if the proxy does not state it.
     pub(crate) fn client_of(&self, place: usize, request: &Request) -> Option<SocketAddr> {
         let visit = self.visits.get(place)?;
         if !visit.is_proxy {
@@ -141,7 +140,7 @@ impl Front {
         Some(SocketAddr::new(named, visit.address.port()))
     }
 
-    /// Whether the address of a visit has too many of them, which shows when a proxy has named it.
+    /// Whether the address of a connection has too many of them, known once a proxy has stated it.
     pub(crate) fn has_too_many(&self, place: usize) -> bool {
         let Some(visit) = self.visits.get(place).filter(|visit| !visit.is_proxy) else {
             return false;
@@ -149,8 +148,8 @@ impl Front {
         self.neighbours(visit.origin()) > MAX_VISITS_PER_ADDRESS
     }
 
-    /// Gives up the oldest visit that has not asked anything, of the address that has most of them, unless
-    /// that is the newcomer's own. False if there is none.
+    /// Closes the oldest connection without a request, of the address with most of them, unless that is the newcomer's
+    /// own. False if there is none.
     fn make_room(&mut self, newcomer: Origin) -> bool {
         let mut idle: BTreeMap<Origin, usize> = BTreeMap::new();
         let waits = |visit: &&HttpConnection| visit.stage == Stage::Asking && !visit.is_proxy;
@@ -170,8 +169,8 @@ impl Front {
         true
     }
 
-    /// Accepts one connection; true if one waited. Beyond the limits it is answered 503 and closed, or takes
-    /// the place of one that asks nothing.
+    /// Accepts one connection; true if one waited. Beyond the limits it is answered with 503 and closed, or replaces
+    /// one without a request.
     pub(crate) fn accept(&mut self, now: Instant, counters: &mut EndpointCounters) -> bool {
         let (stream, address) = match self.listener.accept() {
             Ok(accepted) => accepted,
@@ -190,7 +189,7 @@ impl Front {
         let mut visit = HttpConnection::new(stream, address, now);
         let is_proxy = self.web.trusted_proxies.iter().any(|range| range.contains(address.ip()));
         (visit.is_proxy, visit.may_name) = (is_proxy, is_proxy);
-        // A proxy speaks for many.
+        // A proxy has connections for many clients.
         let neighbours = if is_proxy { 0 } else { self.neighbours(origin) };
         let is_full = self.visits.len() >= MAX_VISITS && neighbours < MAX_VISITS_PER_ADDRESS;
         if is_full && self.make_room(origin) {
@@ -199,7 +198,7 @@ impl Front {
         if self.visits.len() >= MAX_VISITS || neighbours >= MAX_VISITS_PER_ADDRESS {
             counters.http_full += 1;
             visit.answer(&Answer::text(503, "too many connections"), None, now);
-            // It is not waited for.
+            // The client is not waited for.
             let _ = visit.write();
             return true;
         }
@@ -213,7 +212,7 @@ impl Front {
         visits.chain(self.accept_after).min()
     }
 
-    /// Closes connections that were too slow; how many.
+    /// Closes connections that were too slow, and returns their number.
     pub(crate) fn expire(&mut self, now: Instant) -> u64 {
         self.accept_after = self.accept_after.filter(|after| *after > now);
         let before = self.visits.iter().filter(|visit| visit.is_slow(now)).count();
@@ -222,13 +221,13 @@ impl Front {
     }
 }
 
-/// How far a visit is.
+/// The stage of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Asking,
-    /// And whether another request may follow.
+    /// Sending an answer; whether another request may follow.
     Answering(bool),
-    /// Everything is said; what still comes in is thrown away.
+    /// The answer is sent; further input is discarded.
     Leaving,
 }
 
@@ -236,29 +235,29 @@ enum Stage {
 pub(crate) struct HttpConnection {
     stream: TcpStream,
     pub(crate) address: SocketAddr,
-    /// Whether the address is a trusted proxy's, which speaks for clients.
+    /// Whether the address is a trusted proxy's, which has connections for clients.
     pub(crate) is_proxy: bool,
     /// Whether a header of the PROXY protocol may come.
     may_name: bool,
     incoming: BytesMut,
     outgoing: VecDeque<Bytes>,
     stage: Stage,
-    /// Whether anything of a request came, so that waiting for the rest is slowness.
+    /// Whether part of a request arrived, so that waiting for the rest counts as slow.
     begun: bool,
     deadline: Instant,
     /// Bytes that the last turn wrote.
     written: usize,
 }
 
-/// What a visit came to.
+/// The result of a turn.
 pub(crate) enum Turn {
-    /// It waits.
+    /// The connection waits.
     Waits,
     /// A request arrived.
     Asks(Request),
-    /// Something that cannot be read was refused.
+    /// An invalid request was rejected.
     Refused,
-    /// It is over.
+    /// The connection is over.
     Over,
 }
 
@@ -291,7 +290,7 @@ impl HttpConnection {
         !self.outgoing.is_empty()
     }
 
-    /// Whether the socket is to be watched for something to read.
+    /// Whether to watch the socket for input.
     pub(crate) fn listens(&self) -> bool {
         !matches!(self.stage, Stage::Answering(_))
     }
@@ -301,14 +300,14 @@ impl HttpConnection {
         self.deadline <= now && waits && self.stage != Stage::Leaving
     }
 
-    /// Goes on as far as the socket allows.
+    /// Proceeds as far as the socket allows.
     pub(crate) fn turn(&mut self, now: Instant) -> Turn {
         self.written = 0;
         let open = match self.read() {
             Ok(open) => open,
             Err(_) => return Turn::Over,
         };
-        // A half-closed connection may still take its answer, or have one coming.
+        // A half-closed connection may still receive its answer.
         let asks = self.stage == Stage::Asking && !self.incoming.is_empty();
         if !open && !asks && !self.is_blocked() {
             return Turn::Over;
@@ -357,7 +356,7 @@ impl HttpConnection {
         }
     }
 
-    /// Takes the header of the PROXY protocol, if one may come and does.
+    /// Reads the header of the PROXY protocol, if there may be one and it arrives.
     fn read_preamble(&mut self) -> Preamble {
         if !self.may_name {
             return Preamble::None;
@@ -373,7 +372,7 @@ impl HttpConnection {
         preamble
     }
 
-    /// Queues an answer. Without a request, because it could not be read, it is the last one.
+    /// Queues an answer. Without a request, because it was invalid, it is the last one.
     pub(crate) fn answer(&mut self, answer: &Answer, to: Option<&Request>, now: Instant) {
         let stays = to.is_some_and(|request| request.stays && request.method != Method::Other);
         self.outgoing.push_back(answer.head(stays));
@@ -384,15 +383,15 @@ impl HttpConnection {
         self.deadline = now + if answer.body.len() > MAX_HEAD { TAKING } else { PATIENCE };
     }
 
-    /// The connection, and what came in after the request.
+    /// The connection, and bytes that arrived after the request.
     pub(crate) fn into_parts(self) -> (TcpStream, BytesMut) {
         (self.stream, self.incoming)
     }
 
-    /// Reads as much as a head may have; false at the end of the stream.
+    /// Reads at most as much as a head may have; false at the end of the stream.
     fn read(&mut self) -> io::Result<bool> {
         let mut piece = [0; 2 * 1024];
-        // While an answer is under way nothing is read: a client that does not read its answers has to wait.
+        // Nothing is read while an answer is being written: a client must read its answers first.
         while self.stage == Stage::Leaving
             || (self.stage == Stage::Asking && self.incoming.len() < MAX_HEAD)
         {
@@ -408,7 +407,7 @@ impl HttpConnection {
         Ok(true)
     }
 
-    /// Writes as much as the socket takes, and one turn may.
+    /// Writes as much as the socket accepts and one turn allows.
     fn write(&mut self) -> io::Result<()> {
         self.written = 0;
         while let Some(first) = self.outgoing.front_mut() {
@@ -443,20 +442,20 @@ mod tests {
         Front::listen(here, WebOptions::new(|_: &str| None)).expect("a free port")
     }
 
-    /// A visitor who has said this much.
+    /// A client that has sent these bytes.
     fn visitor(front: &mut Front, now: Instant, said: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(front.address).expect("it listens");
         stream.write_all(said).expect("room");
         let (before, deadline) = (front.visits.len(), Instant::now() + Duration::from_secs(120));
         while front.visits.len() == before {
-            assert!(Instant::now() < deadline, "nobody came");
+            assert!(Instant::now() < deadline, "no connection arrived");
             front.accept(now, &mut EndpointCounters::default());
         }
         stream
     }
 
     #[test]
-    fn a_byte_now_and_then_keeps_nobody_here() {
+    fn sending_single_bytes_does_not_keep_a_connection_open() {
         let (mut front, now) = (front(), Instant::now());
         let mut slow = visitor(&mut front, now, b"GET / HT");
         let _silent = visitor(&mut front, now, b"");
@@ -470,12 +469,12 @@ mod tests {
         assert!(matches!(place(&mut front), Turn::Waits));
         assert_eq!((front.expire(now + PATIENCE / 2), front.visits.len()), (0, 2));
         assert_eq!(front.next_due(), Some(now + PATIENCE));
-        // Who has said nothing was not slow; both are gone.
+        // A silent client was not slow, but both are closed.
         assert_eq!((front.expire(now + PATIENCE), front.visits.len()), (1, 0));
     }
 
     #[test]
-    fn who_asks_and_has_no_more_to_say_is_answered() {
+    fn a_client_that_half_closes_after_its_request_is_answered() {
         let (mut front, now) = (front(), Instant::now());
         let brief = visitor(&mut front, now, b"GET / HTTP/1.1\r\n\r\n");
         brief.shutdown(Shutdown::Write).expect("connected");
@@ -494,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_taken_is_given_up() {
+    fn a_connection_whose_answer_is_not_read_is_closed() {
         let (mut front, now) = (front(), Instant::now());
         let _deaf = visitor(&mut front, now, b"");
         let visit = &mut front.visits[0];

@@ -1,11 +1,11 @@
 //! A link over WebSocket: datagrams and messages as binary frames on one TCP connection.
 //!
-//! The first byte of a frame says what the rest is: 0 a datagram, 1 a message. An operator's link
-//! carries messages only, and has no such byte.
+//! The first byte of a frame is its type: 0 for a datagram, 1 for a message. An operator's link carries only messages,
+//! without that byte.
 //!
-//! TCP queues what it cannot deliver, and a game's state that waits for seconds is worth nothing. So
-//! a ping goes along with what is sent, and while it is overdue datagrams are dropped instead of
-//! queued: that notices a queue wherever it is, in this process, the kernel or the network.
+//! TCP queues what it cannot deliver, and game state that is seconds old is worthless. So pings are sent along, and
+//! while one is overdue, datagrams are dropped instead of queued. This detects a queue anywhere: in this process, the
+//! kernel or the network.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -28,39 +28,39 @@ use crate::options::{DATAGRAM_BUFFER, EndpointOptions, Limits, LinkConditions, d
 pub const MAX_LAG: Duration = Duration::from_millis(300);
 /// The largest message from an operator's page.
 pub const MAX_ASKED: usize = 64 * 1024;
-/// A ping goes with what is sent, but not more often than this.
+/// Pings are sent with other data, but at most this often.
 const PING_EVERY: Duration = Duration::from_millis(200);
-/// Bytes read from one socket before the others have their turn.
+/// Bytes to read from one socket before others have their turn.
 const MAX_READ: usize = 64 * 1024;
-/// After a close frame the peer has this long to answer it.
+/// Time for the peer to answer a close frame.
 const GOODBYE: Duration = Duration::from_millis(500);
-/// Bytes of a close frame's reason at most (RFC 6455, 5.5).
+/// Most bytes of a close frame's reason (RFC 6455, 5.5).
 const MAX_REASON: usize = 123;
-/// Numbers of close frames for what is private to the two ends begin here (RFC 6455, 7.4.2).
+/// First of the close codes for private use (RFC 6455, 7.4.2).
 const PRIVATE_CODES: u32 = 4_000;
-/// Memory of a new connection for what comes in.
+/// Initial read buffer of a connection.
 const READ_BUFFER: usize = 4 * 1024;
-/// A buffer that is empty keeps at most this much memory.
+/// The most memory that an empty buffer keeps.
 const KEPT: usize = 64 * 1024;
 
-/// What travels in one frame.
+/// The contents of a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     Datagram(Bytes),
     Message(Bytes),
 }
 
-/// What came in.
+/// Received data.
 #[derive(Debug)]
 pub(crate) enum Arrived {
     Unit(Unit),
     /// A ping or a pong.
     Control,
-    /// The other side said goodbye.
+    /// The other side closed the connection.
     Closed(Reason),
-    /// A message of so many bytes, where so many are allowed.
+    /// A message's size and the largest size allowed.
     Oversized(foveate_wire::Bytes, foveate_wire::Bytes),
-    /// Against the rules, and which.
+    /// A violation of the protocol, with its description.
     Malformed(String),
 }
 
@@ -69,26 +69,26 @@ pub(crate) struct WebSocket {
     codec: WebSocketContext,
     pipe: Pipe,
     purpose: Purpose,
-    /// Bytes that may come in, whatever they mean.
+    /// Limit on received bytes of any meaning.
     raw: Bucket,
     pub(crate) conditioning: Option<Box<Conditioning<Unit, Unit>>>,
-    /// Bytes of messages that the conditioner holds on their way out.
+    /// Bytes of outgoing messages that the conditioner holds.
     held: usize,
     received: LinkTraffic,
     sent: LinkTraffic,
-    heard: Instant,
+    last_received: Instant,
     idle: Duration,
     pinged: Instant,
     unanswered: bool,
     round_trip: Duration,
     shortest: Duration,
-    /// Goodbye was said by then; nothing is read as frames any more.
+    /// Deadline after a close frame; no more frames are read.
     leaving: Option<Instant>,
     hung_up: bool,
     max_datagram: u32,
 }
 
-/// Bytes on their way between the socket and the codec, so that the codec never waits.
+/// Buffers between the socket and the codec, so that the codec never blocks.
 #[derive(Default)]
 struct Pipe {
     incoming: BytesMut,
@@ -117,17 +117,17 @@ impl Write for Pipe {
     }
 }
 
-/// What one turn of reading brought.
-pub(crate) struct Heard {
+/// The result of one turn of reading.
+pub(crate) struct ReadTurn {
     pub(crate) bytes: usize,
-    /// The connection is over.
+    /// The connection ended.
     pub(crate) ended: bool,
-    /// Far more than is allowed.
+    /// The limits were exceeded by far.
     pub(crate) flood: bool,
 }
 
 impl WebSocket {
-    /// Goes on where HTTP ended: `answer` is to be sent first, `rest` came in already.
+    /// Takes over a connection from HTTP: `answer` is sent first, `rest` has already arrived.
     pub(crate) fn new(
         stream: TcpStream,
         (answer, rest): (Bytes, BytesMut),
@@ -154,7 +154,7 @@ impl WebSocket {
             held: 0,
             received: LinkTraffic::default(),
             sent: LinkTraffic::default(),
-            heard: now,
+            last_received: now,
             idle: duration(options.idle_timeout),
             pinged: now,
             unanswered: false,
@@ -170,39 +170,39 @@ impl WebSocket {
         &self.stream
     }
 
-    /// Whether the socket is to be watched for room to write.
+    /// Whether to watch the socket until it is writable.
     pub(crate) fn is_blocked(&self) -> bool {
         !self.pipe.outgoing.is_empty()
     }
 
-    /// Reads a turn's worth.
-    pub(crate) fn receive(&mut self, limits: &Limits, now: Instant, time: Micros) -> Heard {
-        let mut heard = Heard { bytes: 0, ended: false, flood: false };
+    /// Reads as much as a turn allows.
+    pub(crate) fn receive(&mut self, limits: &Limits, now: Instant, time: Micros) -> ReadTurn {
+        let mut read = ReadTurn { bytes: 0, ended: false, flood: false };
         let mut piece = [0; 4 * 1024];
-        while heard.bytes < MAX_READ && !heard.flood {
+        while read.bytes < MAX_READ && !read.flood {
             match self.stream.read(&mut piece) {
-                Ok(0) => heard.ended = true,
+                Ok(0) => read.ended = true,
                 Ok(count) => {
-                    heard.bytes += count;
-                    heard.flood = !self.raw.take(raw_rate(limits), time, count as u32);
+                    read.bytes += count;
+                    read.flood = !self.raw.take(raw_rate(limits), time, count as u32);
                     if self.leaving.is_none() {
                         self.pipe.incoming.extend_from_slice(&piece[..count]);
                     }
                     continue;
                 }
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
-                Err(cause) => heard.ended = cause.kind() != ErrorKind::WouldBlock,
+                Err(cause) => read.ended = cause.kind() != ErrorKind::WouldBlock,
             }
             break;
         }
-        if heard.bytes > 0 {
-            self.heard = now;
-            self.received.packet(heard.bytes);
+        if read.bytes > 0 {
+            self.last_received = now;
+            self.received.packet(read.bytes);
         }
-        heard
+        read
     }
 
-    /// The next thing that came in whole.
+    /// The next complete item.
     pub(crate) fn next(&mut self, now: Instant) -> Option<Arrived> {
         if self.leaving.is_some() {
             return None;
@@ -226,7 +226,7 @@ impl WebSocket {
             }
             Err(tungstenite::Error::Io(_)) => return None,
             Err(cause) => {
-                // The codec has lost its place in the stream.
+                // The codec has lost its position in the stream.
                 self.leave(now);
                 self.fault(&cause)
             }
@@ -242,7 +242,7 @@ impl WebSocket {
         }
     }
 
-    /// What is left of a frame's length without the byte that says what it is.
+    /// A frame's length without the type byte.
     fn content(&self, frame: usize) -> foveate_wire::Bytes {
         let kind = usize::from(self.purpose == Purpose::Play);
         foveate_wire::Bytes(u32::try_from(frame.saturating_sub(kind)).unwrap_or(u32::MAX))
@@ -260,7 +260,7 @@ impl WebSocket {
         }
     }
 
-    /// Puts a frame behind those that wait; false if it is a datagram that would come too late.
+    /// Queues a frame; false for a datagram that would arrive too late.
     pub(crate) fn push(&mut self, now: Instant, unit: &Unit) -> bool {
         let (kind, bytes) = match unit {
             Unit::Datagram(_) if self.lags(now) => return false,
@@ -274,23 +274,23 @@ impl WebSocket {
                 frame.extend_from_slice(bytes);
                 Message::Binary(frame.freeze())
             }
-            // A page reads text without further ado; what is none stays bytes.
+            // A page reads text without conversion; invalid UTF-8 stays bytes.
             Purpose::Observe => match Utf8Bytes::try_from(bytes.clone()) {
                 Ok(text) => Message::Text(text),
                 Err(_) => Message::Binary(bytes.clone()),
             },
         };
-        // Into memory; a link that is being closed takes nothing any more, and that is known.
+        // Writes to memory. A link that is being closed accepts nothing any more, which is known.
         let _ = self.codec.write(&mut self.pipe, frame);
         true
     }
 
-    /// A message is held by the conditioner, or leaves it.
+    /// Adds or removes bytes of a message that the conditioner holds.
     pub(crate) fn hold(&mut self, bytes: usize, held: bool) {
         self.held = if held { self.held + bytes } else { self.held.saturating_sub(bytes) };
     }
 
-    /// Whether what is sent now would wait in a queue.
+    /// Whether data sent now would wait in a queue.
     fn lags(&self, now: Instant) -> bool {
         let usual = if self.shortest == Duration::MAX { Duration::ZERO } else { self.shortest };
         self.pipe.outgoing.len() > DATAGRAM_BUFFER
@@ -306,7 +306,7 @@ impl WebSocket {
         if std::mem::replace(&mut self.unanswered, false) {
             let trip = now.saturating_duration_since(self.pinged);
             self.shortest = self.shortest.min(trip);
-            // As in RFC 6298: an eighth of the way to the newest.
+            // As in RFC 6298: an eighth of the way to the newest sample.
             self.round_trip = match self.round_trip {
                 Duration::ZERO => trip,
                 before => (before * 7 + trip) / 8,
@@ -314,7 +314,7 @@ impl WebSocket {
         }
     }
 
-    /// Writes what the socket takes; how many bytes that was.
+    /// Writes what the socket accepts, and returns the number of bytes.
     pub(crate) fn transmit(&mut self, now: Instant) -> io::Result<usize> {
         let talks = !self.pipe.outgoing.is_empty() && self.leaving.is_none();
         if talks && !self.unanswered && now >= self.pinged + PING_EVERY {
@@ -353,12 +353,12 @@ impl WebSocket {
         self.pipe.incoming = BytesMut::new();
     }
 
-    /// Its time has come. A link that is over is told apart from one that was pinged.
+    /// Handles a timer.
     pub(crate) fn timeout(&mut self, now: Instant) -> Timeout {
         if self.leaving.is_some_and(|until| until <= now) {
             return Timeout::Over;
         }
-        if self.leaving.is_none() && self.heard + self.idle <= now {
+        if self.leaving.is_none() && self.last_received + self.idle <= now {
             return Timeout::Idle;
         }
         if self.leaving.is_none() && self.pinged + self.idle / 3 <= now {
@@ -393,7 +393,7 @@ impl Carrier for WebSocket {
     }
 
     fn due(&mut self, _: Duration) -> Option<Instant> {
-        let idle = (self.heard + self.idle).min(self.pinged + self.idle / 3);
+        let idle = (self.last_received + self.idle).min(self.pinged + self.idle / 3);
         Some(self.leaving.unwrap_or(idle))
     }
 
@@ -414,11 +414,11 @@ impl Carrier for WebSocket {
         meter.round_trip = micros(self.round_trip);
         let known = self.shortest < Duration::MAX;
         meter.shortest_round_trip = if known { micros(self.shortest) } else { Micros::ZERO };
-        // TCP does not tell its window. What has not left yet is on top of what is under way.
+        // TCP does not reveal its window. Unsent bytes are added to those in flight.
         meter.window = DATAGRAM_BUFFER.saturating_sub(self.backlog().0 as usize).max(1) as u64;
     }
 
-    /// Says goodbye, with a number and words.
+    /// Sends a close frame with a code and a reason.
     fn close(&mut self, now: Instant, code: CloseCode, reason: &str) {
         let number = PRIVATE_CODES + code.0.min(999);
         let mut end = reason.len().min(MAX_REASON);
@@ -432,14 +432,14 @@ impl Carrier for WebSocket {
     }
 }
 
-/// Any bytes as frames of a player's or an operator's page, at an end that never writes to its socket: see
+/// Parses any bytes as frames of a player's or an operator's page, without writing to the socket: see
 /// [`fuzz`](crate::fuzz).
 pub(crate) fn read_anything(stream: TcpStream, purpose: Purpose, data: &[u8]) {
     let (options, now) = (EndpointOptions::server(), Instant::now());
     let arrived = (Bytes::new(), BytesMut::from(data));
     let mut socket = WebSocket::new(stream, arrived, purpose, &options, (now, Micros::ZERO));
     let most = MAX_ASKED.max(options.limits.max_message.0 as usize + 1);
-    // Each thing that arrives takes two bytes at least.
+    // Each item takes at least two bytes.
     for _ in 0..=data.len() / 2 {
         match socket.next(now) {
             Some(Arrived::Unit(Unit::Datagram(bytes) | Unit::Message(bytes))) => {
@@ -455,13 +455,13 @@ pub(crate) fn read_anything(stream: TcpStream, purpose: Purpose, data: &[u8]) {
     panic!("{} bytes held more frames than they can", data.len());
 }
 
-/// What is due.
+/// What a timer caused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timeout {
     Goes,
-    /// Nothing was heard for too long.
+    /// Nothing was received for too long.
     Idle,
-    /// Goodbye was said long ago.
+    /// The time after a close frame is over.
     Over,
 }
 
@@ -478,7 +478,7 @@ fn said(frame: Option<CloseFrame>) -> Reason {
         number @ PRIVATE_CODES..=4_999 => {
             Reason::Peer { code: CloseCode(number - PRIVATE_CODES), reason }
         }
-        // All is well, or the page is left.
+        // A normal end, or the page was left.
         1_000 | 1_001 => Reason::Peer { code: CloseCode::DONE, reason },
         number => Reason::Failed(format!("the peer closed the WebSocket: {number} {reason}")),
     }

@@ -61,7 +61,7 @@ fn either_end_can_insist_on_quic() {
     }
 }
 
-/// A router between a client and a server that gives the client another port at times.
+/// A router between a client and a server that sometimes changes the client's port.
 struct Router {
     inside: UdpSocket,
     outside: UdpSocket,
@@ -117,7 +117,7 @@ fn a_client_behind_a_router_that_changes_its_port_plays_on() {
                 router.outside = Router::port();
                 rebound = Some(client.datagrams.len());
             }
-            // Only a path that moved brings states through the new port.
+            // Only a migrated path brings states through the new port.
             Some(before) if client.datagrams.len() > before + 100 => break,
             _ => {}
         }
@@ -141,7 +141,7 @@ fn a_narrow_pipe_carries_datagrams_with_little_loss_and_messages_too() {
         if Instant::now() >= next {
             next += Duration::from_millis(50);
             rounds += 1;
-            // Twice what the pipe passes.
+            // Twice the link's rate.
             for _ in 0..3 {
                 server.endpoint.send_datagram(ours, &[7; 1_000]).expect("connected");
             }

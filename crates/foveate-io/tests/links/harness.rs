@@ -1,7 +1,6 @@
 //! Endpoints on real sockets of this machine, stepped in turn by one thread.
 //!
-//! Nothing here depends on how fast the machine is: a test says what must become true, and has
-//! two minutes for it.
+//! Nothing here depends on the machine's speed: a test states a condition, which must become true within two minutes.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -11,10 +10,10 @@ use foveate_io::{
     Reason, Trust,
 };
 
-/// Only a hang takes this long.
+/// The longest that anything may take, short of a hang.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// An endpoint with what it reported.
+/// An endpoint with its events.
 pub struct Party {
     pub endpoint: Endpoint,
     pub connected: Vec<LinkId>,
@@ -44,7 +43,7 @@ impl Party {
         Party::of(endpoint.expect("a free port"))
     }
 
-    /// Trusts whatever this server shows.
+    /// A client that trusts this server's certificate.
     pub fn client(server: &Party, options: EndpointOptions) -> Party {
         Party::trusting(&Trust::Pinned(vec![server.hash()]), options)
     }
@@ -74,7 +73,7 @@ impl Party {
         self.endpoint.connect(address, "localhost").expect("room for a link")
     }
 
-    /// Lets the loop run for a moment and sorts what it reports.
+    /// Runs the loop briefly and sorts the events.
     pub fn step(&mut self) {
         let mut events = Vec::new();
         let until = Instant::now() + Duration::from_millis(1);
@@ -98,7 +97,7 @@ impl Party {
     }
 }
 
-/// Steps both until `done`, or fails with what was waited for.
+/// Steps both until `done`, or fails with the name of the condition.
 pub fn until(
     one: &mut Party,
     two: &mut Party,
@@ -113,7 +112,7 @@ pub fn until(
     }
 }
 
-/// A server and a client with one link, as each of them calls it.
+/// A server and a client with one link, and its ids at both ends.
 pub fn pair(server: EndpointOptions, client: EndpointOptions) -> (Party, Party, LinkId, LinkId) {
     let mut server = Party::server(server);
     let mut client = Party::client(&server, client);

@@ -1,4 +1,4 @@
-//! Bytes that are no QUIC, and handshakes that are not meant.
+//! Bytes that are not QUIC, and handshakes that are never completed.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -47,13 +47,15 @@ fn a_peer_that_vanishes_in_the_handshake_leaves_nothing() {
     client.connect(&server);
     client.step();
     drop(client);
-    let mut nobody = Party::client(&server, EndpointOptions::client());
-    until(&mut server, &mut nobody, "the handshake begins", |server, _| {
+    let mut vanishing = Party::client(&server, EndpointOptions::client());
+    until(&mut server, &mut vanishing, "the handshake begins", |server, _| {
         server.endpoint.counters().accepted == 1
     });
-    until(&mut server, &mut nobody, "and is forgotten", |server, _| server.endpoint.links() == 0);
+    until(&mut server, &mut vanishing, "and is forgotten", |server, _| {
+        server.endpoint.links() == 0
+    });
     assert_eq!(server.endpoint.counters().handshakes_failed, 1);
-    assert!(server.connected.is_empty() && server.closed.is_empty(), "nobody was told of it");
+    assert!(server.connected.is_empty() && server.closed.is_empty(), "no event was reported");
 }
 
 #[test]
@@ -62,7 +64,7 @@ fn unfinished_handshakes_do_not_lock_out_the_address_they_claim() {
     let mut forger = Party::client(&server, EndpointOptions::client());
     (0..40).for_each(|_| _ = forger.connect(&server));
     forger.step();
-    // The forger never hears an answer: it is not at the address that it claims.
+    // The attacker never receives an answer, since it does not have the address.
     let mut victim = Party::client(&server, EndpointOptions::client());
     until(&mut server, &mut victim, "the forged handshakes", |server, _| {
         let counters = server.endpoint.counters();
@@ -76,7 +78,7 @@ fn unfinished_handshakes_do_not_lock_out_the_address_they_claim() {
     assert_eq!(server.endpoint.counters().refused_per_address, 0);
 }
 
-/// Stands between a client and a server, and sees the connection ids.
+/// Relays between a client and a server, and reads the connection ids.
 struct Wire {
     front: UdpSocket,
     back: UdpSocket,

@@ -1,4 +1,4 @@
-//! Whom clients believe.
+//! Which servers clients trust.
 
 use std::time::{Duration, SystemTime};
 
@@ -39,13 +39,13 @@ fn a_development_certificate_is_not_trusted_by_the_system() {
             let mut client = Party::trusting(&Trust::System, EndpointOptions::client());
             assert!(failure(&mut server, &mut client).contains("certificate"));
         }
-        // A system without root certificates says so.
+        // The system has no root certificates.
         Err(refused) => assert!(matches!(refused, Error::NoRoots(_))),
     }
 }
 
 #[test]
-fn insecure_trust_takes_anyone() {
+fn insecure_trust_accepts_any_server() {
     let mut server = Party::server(roomy());
     let mut client = Party::trusting(&Trust::InsecureDevelopmentOnly, EndpointOptions::client());
     client.connect(&server);

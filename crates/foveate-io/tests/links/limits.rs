@@ -1,4 +1,4 @@
-//! What is beyond a limit is refused and counted, and hurts nobody else.
+//! What exceeds a limit is refused and counted, and affects no other link.
 
 use foveate_io::{CloseCode, EndpointOptions, Limits, LinkId, RateLimit, Reason};
 use foveate_wire::Bytes;
@@ -11,10 +11,10 @@ fn limited(change: impl FnOnce(&mut Limits)) -> EndpointOptions {
     options
 }
 
-/// Connects `count` clients and waits until each was taken or refused.
+/// Connects `count` clients and waits until each was accepted or refused.
 fn connect_all(server: &mut Party, client: &mut Party, count: usize) {
     (0..count).for_each(|_| _ = client.connect(server));
-    until(server, client, "an answer for everyone", |_, client| {
+    until(server, client, "an answer for all", |_, client| {
         client.connected.len() + client.closed.len() == count
     });
 }
@@ -34,7 +34,7 @@ fn one_address_gets_its_share_of_links() {
     let mut server = Party::server(limited(|limits| limits.max_links_per_address = 2));
     let mut client = Party::client(&server, EndpointOptions::client());
     (0..5).for_each(|_| _ = client.connect(&server));
-    // A client may have completed its handshake before its address was found to have enough.
+    // A client may complete its handshake before its address is found to have enough links.
     until(&mut server, &mut client, "the end of the others", |server, client| {
         server.connected.len() == 2 && client.closed.len() == 3 && server.endpoint.links() == 2
     });
@@ -49,7 +49,7 @@ fn one_address_gets_its_share_of_links() {
 }
 
 #[test]
-fn one_address_begins_handshakes_at_its_rate() {
+fn handshakes_of_one_address_are_limited_to_a_rate() {
     let rate = RateLimit { per_second: 0, burst: 4 };
     let mut server = Party::server(limited(|limits| limits.handshakes_per_address = rate));
     let mut client = Party::client(&server, EndpointOptions::client());
@@ -156,7 +156,7 @@ fn links_that_do_not_join_give_way_to_newcomers() {
     let joined = server.connected[0];
     server.endpoint.send_datagram(joined, b"state").expect("connected");
     until(&mut server, &mut player, "the player is in", |_, player| !player.datagrams.is_empty());
-    // From four addresses, more links than there are places; none of them says anything.
+    // More links than there are places, from four addresses; none of them joins.
     let mut squatters: Vec<Party> =
         (2..6).map(|last| Party::client_at([127, 0, 0, last], &server)).collect();
     for squatter in &mut squatters {
@@ -165,7 +165,7 @@ fn links_that_do_not_join_give_way_to_newcomers() {
             squatter.connected.len() + squatter.closed.len() >= 16
         });
     }
-    // Those that gave way are being closed; then newcomers come in, one after the other.
+    // The replaced links are being closed; then newcomers join, one after the other.
     for last in 10..14 {
         let mut newcomer = Party::client_at([127, 0, 0, last], &server);
         until(&mut server, &mut newcomer, "a free place", |server, _| {

@@ -31,7 +31,7 @@ fn messages_arrive_in_order_despite_loss_delay_and_jitter() {
     assert!(round_trip >= Micros::from_millis(10), "QUIC sees the delay: {round_trip:?}");
 }
 
-/// Sends `count` datagrams, one a step, until each has arrived or was lost on purpose; how many arrived.
+/// Sends `count` datagrams, one per step, until each has arrived or been lost on purpose; returns how many arrived.
 fn send_many(server: &mut Party, client: &mut Party, count: usize) -> usize {
     let (link, before) = (client.connected[0], server.datagrams.len());
     let lost_before = client.endpoint.counters().conditioned_away;
@@ -42,7 +42,7 @@ fn send_many(server: &mut Party, client: &mut Party, count: usize) -> usize {
     }
     until(server, client, "the fate of every datagram", |server, client| {
         let lost = client.endpoint.counters().conditioned_away - lost_before;
-        // Packets without a datagram are lost, too: of these there may be more.
+        // Packets without a datagram are lost, too, so there may be more of these.
         server.datagrams.len() - before + lost as usize >= count
     });
     server.datagrams.len() - before

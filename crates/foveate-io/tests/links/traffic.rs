@@ -75,7 +75,7 @@ fn spread_datagrams_all_arrive() {
 }
 
 #[test]
-fn a_close_tells_the_peer_its_code_and_words() {
+fn a_close_gives_the_peer_its_code_and_reason() {
     let (mut server, mut client, ours, theirs) = pair(roomy(), EndpointOptions::client());
     server.endpoint.close(ours, CloseCode(400), "out of the match");
     until(&mut server, &mut client, "both ends closed", |server, client| {
@@ -108,7 +108,7 @@ fn a_stale_link_is_harmless() {
 
 #[test]
 fn a_silent_link_is_closed_after_the_idle_timeout() {
-    // Longer than this thread is ever kept from the processor: the handshake must not be cut off.
+    // Longer than this thread is ever descheduled: the handshake must not time out.
     let idle_timeout = Micros::from_millis(3_000);
     let server = EndpointOptions { idle_timeout, ..roomy() };
     let (mut server, mut client, ours, theirs) = pair(server, EndpointOptions::client());
@@ -147,7 +147,7 @@ fn shutdown_delivers_messages_and_tells_clients() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_its_limit() {
+fn data_that_does_not_fit_is_refused_with_its_limit() {
     let (_server, mut client, _, theirs) = pair(roomy(), EndpointOptions::client());
     let limit = client.endpoint.max_datagram(theirs).expect("connected");
     assert!(limit >= Bytes(1_200), "a packet of the wire fits: {limit:?}");

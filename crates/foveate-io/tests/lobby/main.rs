@@ -1,4 +1,4 @@
-//! Lobbies: their rules in virtual time, and the same on real sockets.
+//! Lobbies: their rules in virtual time, and on real sockets.
 
 mod rules;
 mod sockets;

@@ -1,4 +1,4 @@
-//! What a lobby lists, forgets and refuses. Time is an argument; the signatures are real.
+//! What a lobby lists, forgets and refuses. Time is an argument; signatures are real.
 
 use std::net::SocketAddr;
 
@@ -25,7 +25,7 @@ fn seconds(count: u64) -> Micros {
     Micros::from_millis(count * 1_000)
 }
 
-/// Peers within this file live here.
+/// The address of most peers in this file.
 const HOME: &str = "203.0.113.7:4000";
 
 fn here(game: &str, contacts: &[&str]) -> Announcement {
@@ -124,7 +124,7 @@ fn a_peer_is_listed_as_long_as_it_gives_signs_of_life() {
     table.lobby.tick(table.now);
     assert!(table.lobby.is_empty());
     assert_eq!(table.lobby.counters().expired, 1);
-    // What is remembered of it goes, too, and it may come again.
+    // What is remembered of it is forgotten, too, and it may come again.
     table.now = table.now + seconds(3_600);
     table.lobby.tick(table.now);
     assert!(is_heard(&table.say(&ada, HOME, Some(here("flags", &[HOME])))));
@@ -154,7 +154,7 @@ fn games_are_listed_apart_and_long_lists_by_pages() {
     assert!(table.list(HOME, "go").is_empty());
 }
 
-/// The same bytes, signed for something else.
+/// The same bytes, signed for another purpose.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Elsewhere(Saying);
 
@@ -166,7 +166,7 @@ impl Sealable for Elsewhere {
 }
 
 #[test]
-fn nobody_can_announce_overwrite_or_remove_anothers_entry() {
+fn no_peer_can_announce_overwrite_or_remove_anothers_entry() {
     let mut table = Table::new(LobbySettings::default());
     let (ada, eve) = (keys(1), keys(2));
     assert!(is_heard(&table.say(&ada, HOME, Some(here("flags", &[HOME])))));
@@ -187,7 +187,7 @@ fn nobody_can_announce_overwrite_or_remove_anothers_entry() {
         let reply = table.ask(HOME, Request::Say(forged));
         assert!(matches!(reply, Reply::Refused(No::Forged | No::Cookie)), "bit {bit}: {reply:?}");
     }
-    // A signature for another purpose is none for this one.
+    // A signature for another purpose is not accepted.
     let other = Sealed::new(&Elsewhere(saying), &ada);
     assert_eq!(table.ask(HOME, Request::Say(other)), Reply::Refused(No::Forged));
     let listed = table.list(HOME, "");
@@ -196,7 +196,7 @@ fn nobody_can_announce_overwrite_or_remove_anothers_entry() {
 }
 
 #[test]
-fn what_is_overheard_is_worth_nothing_elsewhere_later_or_twice() {
+fn a_captured_request_is_rejected_elsewhere_later_or_twice() {
     let mut table = Table::new(LobbySettings::default());
     let ada = keys(1);
     let saying = table.saying(&ada, HOME, Some(here("flags", &[HOME])));
@@ -219,7 +219,7 @@ fn what_is_overheard_is_worth_nothing_elsewhere_later_or_twice() {
 }
 
 #[test]
-fn one_address_has_its_share_and_leaves_the_others_theirs() {
+fn one_address_cannot_use_up_the_share_of_others() {
     let settings = LobbySettings {
         max_peers: 6,
         max_peers_per_address: 4,
@@ -237,12 +237,12 @@ fn one_address_has_its_share_and_leaves_the_others_theirs() {
     assert!(is_heard(&announce(&mut table, 20, 2)));
     assert!(is_heard(&announce(&mut table, 21, 2)));
     assert_eq!(announce(&mut table, 22, 3), Reply::Refused(No::Full), "six in all");
-    assert!(is_heard(&announce(&mut table, 21, 2)), "whoever is listed stays so");
-    // A peer that moves counts where it is.
+    assert!(is_heard(&announce(&mut table, 21, 2)), "a listed peer stays listed");
+    // A peer that moves counts for its new address.
     table.now = table.now + seconds(1);
     assert!(is_heard(&announce(&mut table, 0, 4)));
     assert_eq!(announce(&mut table, 23, 1), Reply::Refused(No::Full), "of six places none is free");
-    // A flood is refused from the eleventh request of a second on, and others are not.
+    // A flood is refused from the eleventh request of a second on; others are not.
     let cookie = table.cookie("198.51.100.9:9");
     let list = Request::List { cookie, game: String::new(), after: None };
     let answered = (0..1_000)
@@ -254,7 +254,7 @@ fn one_address_has_its_share_and_leaves_the_others_theirs() {
 }
 
 #[test]
-fn signatures_that_are_checked_are_bounded_whoever_asks() {
+fn the_number_of_verified_signatures_is_bounded() {
     let settings = LobbySettings { checks_per_second: 5, ..LobbySettings::default() };
     let mut table = Table::new(settings);
     let mut heard = 0;
@@ -280,7 +280,7 @@ fn names_that_cannot_be_shown_are_refused() {
 }
 
 #[test]
-fn nobody_sends_players_to_a_door_that_is_not_theirs() {
+fn no_peer_can_send_players_to_another_address() {
     let mut table = Table::new(LobbySettings::default());
     let foreign = ["198.51.100.1:80", "127.0.0.1:80", "[2001:db8::1]:80", "224.0.0.1:5"];
     for contact in foreign.iter().chain(&["203.0.113.7:0"]) {
@@ -290,7 +290,7 @@ fn nobody_sends_players_to_a_door_that_is_not_theirs() {
     let many = vec![HOME; MAX_CONTACTS + 1];
     assert_eq!(table.say(&keys(1), HOME, Some(here("x", &many))), Reply::Refused(No::Contacts));
     assert_eq!(table.say(&keys(1), HOME, Some(here("x", &[]))), Reply::Refused(No::Contacts));
-    // What the lobby sees is filled in; neighbours may use private addresses.
+    // The observed address is filled in; neighbours may use private addresses.
     let said = here("x", &["0.0.0.0:4100", "192.168.1.5:4100"]);
     assert!(is_heard(&table.say(&keys(1), HOME, Some(said))));
     let expected = [address("192.168.1.5:4100"), address("203.0.113.7:4100")];
@@ -329,9 +329,9 @@ fn malformed_bytes_get_no_answer_and_change_nothing() {
     for n in 0..20_000 {
         let mut bytes = match n % 3 {
             0 => (0..random.usize(0..1_400)).map(|_| random.u8(..)).collect(),
-            // Cut off.
+            // Truncated.
             1 => good[..random.usize(0..good.len())].to_vec(),
-            // The right head, and then anything.
+            // A valid head and arbitrary bytes.
             _ => [&good[..5], &(0..80).map(|_| random.u8(..)).collect::<Vec<_>>()].concat(),
         };
         if n % 7 == 0 && bytes.len() > 6 {
@@ -347,7 +347,7 @@ fn malformed_bytes_get_no_answer_and_change_nothing() {
     after[0].present = before[0].present;
     assert_eq!(after, before);
     assert!(table.lobby.counters().malformed > 10_000);
-    // Too short to be worth a cookie: no reply is longer than its request.
+    // Too short for a cookie: no reply is longer than its request.
     let short = encode(&Asked { nonce: 1, request: Request::Hello });
     assert!(short.len() < MIN_HELLO);
     assert_eq!(table.lobby.handle(table.now, from, &short), None);

@@ -1,4 +1,4 @@
-//! A lobby that listens, and clients that ask it.
+//! A lobby that listens, and its clients.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use foveate_node::lobby::{Announcement, LobbySettings, No};
 use foveate_node::peer::Signer;
 use foveate_wire::Micros;
 
-/// Only a hang takes this long.
+/// The longest that anything may take, short of a hang.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Packets of a flood that are sent before anything is asked, and between two pauses.
+/// Packets of a flood that are sent before the first request, and between two pauses.
 const BURST: u64 = 64;
 
-/// A lobby in a thread, until it is dropped.
+/// A lobby in a thread; it ends when dropped.
 struct Running {
     addresses: Vec<SocketAddr>,
     stop: Arc<AtomicBool>,
@@ -53,7 +53,7 @@ impl Drop for Running {
     }
 }
 
-/// A port of a lobby that was ended may be lent to another program for a moment.
+/// Another program may be given the port of a closed lobby for a moment.
 fn bind(addresses: &[SocketAddr], settings: &LobbySettings) -> LobbyHost {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -116,7 +116,7 @@ fn a_kept_announcement_outlives_a_restart_of_the_lobby_and_ends_with_its_peer() 
     // Longer than an announcement lasts.
     listed_after(&mut ada, Duration::from_secs(3), 1);
     lobby.end();
-    // Its secret is a new one now, so that no old cookie is good.
+    // Its secret is a new one, so that no old cookie is valid.
     let again = Running::start(&[&address.to_string()], brief);
     listed_after(&mut ada, Duration::ZERO, 1);
     let mut gone = client(again.addresses[0], 3);
@@ -125,13 +125,13 @@ fn a_kept_announcement_outlives_a_restart_of_the_lobby_and_ends_with_its_peer() 
 }
 
 #[test]
-fn refusals_and_silence_are_told_apart() {
+fn refusals_and_timeouts_are_distinguished() {
     let lobby = Running::start(&["127.0.0.1:0"], LobbySettings::default());
     let mut ada = client(lobby.addresses[0], 1);
     let refused = ada.announce(here("198.51.100.1:80"), PATIENCE);
     assert!(matches!(refused, Err(LobbyError::Refused(No::Contacts))), "{refused:?}");
-    let nobody = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    let mut lonely = client(nobody.local_addr().expect("bound"), 1);
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let mut lonely = client(silent.local_addr().expect("bound"), 1);
     let said = lonely.list("", Duration::from_millis(900));
     assert!(matches!(said, Err(LobbyError::Silent(_))), "{said:?}");
 }
@@ -149,9 +149,9 @@ fn a_flood_of_rubbish_does_not_keep_a_lobby_from_its_peers() {
             let bytes: Vec<u8> = (0..random.usize(0..300)).map(|_| random.u8(..)).collect();
             sent += u64::from(socket.send_to(&bytes, address).is_ok());
             if sent % BURST == 0 {
-                // The test may have failed and gone.
+                // The test may have failed and ended.
                 let _ = begun.send(());
-                // The lobby must get the processor, too, where there is but one.
+                // The lobby must get the processor, even if there is only one.
                 std::thread::yield_now();
             }
         }
@@ -169,7 +169,7 @@ fn a_flood_of_rubbish_does_not_keep_a_lobby_from_its_peers() {
 }
 
 #[test]
-fn a_peer_that_speaks_by_two_ways_is_heard_on_both_again_and_again() {
+fn a_peer_with_two_sockets_can_repeatedly_announce_on_both() {
     let running = Running::start(&["127.0.0.1:0"], LobbySettings::default());
     let (mut one, mut two) = (client(running.addresses[0], 7), client(running.addresses[0], 7));
     for turn in 0..3 {

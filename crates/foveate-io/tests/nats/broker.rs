@@ -1,11 +1,11 @@
-//! A NATS server of the test's own: on loopback, with its own folder, killed with the test.
+//! A NATS server for a test: on loopback, with its own folder, killed when the test ends.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Only a hang takes this long.
+/// The longest that anything may take, short of a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Broker {
@@ -14,7 +14,7 @@ pub struct Broker {
     port: u16,
 }
 
-/// Whether there is a nats-server; Debian's is installed if that can be done.
+/// Whether there is a nats-server; tries to install Debian's package if not.
 fn is_there() -> bool {
     let runs = |program: &str, arguments: &[&str]| {
         let mut command = Command::new(program);
@@ -27,7 +27,7 @@ fn is_there() -> bool {
 }
 
 impl Broker {
-    /// A new one; none, said in words, where there is no nats-server.
+    /// Starts a server; `None`, with a message, if there is no nats-server.
     pub fn start(name: &str) -> Option<Broker> {
         if !is_there() {
             println!("skipped: nats-server is not installed, and cannot be installed here");
@@ -35,7 +35,7 @@ impl Broker {
         }
         let folder =
             std::env::temp_dir().join(format!("foveate-nats-{name}-{}", std::process::id()));
-        // It is there only if an earlier test of the same number was killed.
+        // The folder exists only if an earlier test with the same number was killed.
         std::fs::remove_dir_all(&folder).unwrap_or(());
         std::fs::create_dir_all(&folder).expect("a temporary folder");
         let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -44,12 +44,12 @@ impl Broker {
         Some(Broker { child: spawn(&folder, port), folder, port })
     }
 
-    /// As `--nats` takes it.
+    /// The URL, as `--nats` expects it.
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    /// Ends it at once, as a crash does.
+    /// Kills it, as in a crash.
     pub fn kill(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
@@ -63,7 +63,7 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        // It may have been killed by the test.
+        // The test may have killed it.
         self.child.kill().unwrap_or(());
         let _ = self.child.wait();
         std::fs::remove_dir_all(&self.folder).unwrap_or(());

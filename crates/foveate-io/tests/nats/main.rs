@@ -1,4 +1,4 @@
-//! Bus and ledger against a real NATS server: what they promise, a broker that is killed, and a stranger at it.
+//! Bus and ledger with a real NATS server: their guarantees, a broker that is killed, and an intruder.
 
 mod broker;
 
@@ -13,7 +13,7 @@ use foveate_wire::Bytes;
 use std::time::{Duration, Instant};
 
 const LOG: Subject = Subject::Log(RegionId(3));
-/// Only a hang takes this long.
+/// The longest that anything may take, short of a hang.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 fn connect(broker: &Broker, byte: u8, max_bytes: Option<Bytes>) -> NatsWorld {
@@ -36,7 +36,7 @@ fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Appends, as a server does: again and again until it is answered.
+/// Appends as a server does: repeatedly until it is answered.
 fn append(ledger: &mut NatsLedger, last: u64, body: &[u8]) -> u64 {
     let mut asked: Option<Instant> = None;
     eventually("an append is not answered", || {
@@ -55,7 +55,7 @@ fn append(ledger: &mut NatsLedger, last: u64, body: &[u8]) -> u64 {
     })
 }
 
-/// The next so many entries of the log.
+/// The next `count` entries of the log.
 fn read(ledger: &mut NatsLedger, count: usize) -> Vec<(u64, Vec<u8>)> {
     (0..count)
         .map(|_| {
@@ -85,7 +85,7 @@ fn appends_count_behind_the_entry_they_name_and_followers_miss_nothing() {
     for last in 0..5 {
         assert_eq!(append(&mut first, last, &[last as u8]), last + 1, "numbers are dense");
     }
-    // It believes that there is nothing: nothing is answered, and nothing is applied.
+    // The writer believes that the log is empty: it gets no answer, and nothing is applied.
     let stale = LedgerRequest::Append { request: 9, subject: LOG, last: 0, bytes: vec![9] };
     second.request(stale);
     second.request(LedgerRequest::Follow(LOG));
@@ -132,12 +132,12 @@ fn a_broker_that_is_killed_loses_nothing_and_is_found_again() {
 }
 
 #[test]
-fn a_stranger_at_the_broker_changes_nothing() {
+fn an_intruder_at_the_broker_changes_nothing() {
     let Some(broker) = Broker::start("stranger") else { return };
     let world = connect(&broker, 1, None);
     let mut ledger = world.join(ServerId(1)).1;
     assert_eq!(append(&mut ledger, 0, b"fence"), 1);
-    // Another world's key, the broker's own rights: what it writes is there, and counts for nothing.
+    // Another world's key, with the broker's rights: what it writes is stored and ignored.
     let mut stranger = connect(&broker, 2, None).join(ServerId(9)).1;
     stranger.request(LedgerRequest::Follow(LOG));
     publish(&broker, "foveate.meadow.ledger.log.3", b"I am the owner".to_vec());
@@ -160,7 +160,7 @@ fn a_stranger_at_the_broker_changes_nothing() {
 }
 
 #[test]
-fn a_full_ledger_refuses_says_so_and_goes_on_when_there_is_room() {
+fn a_full_ledger_refuses_with_a_message_and_continues_when_there_is_room() {
     let Some(broker) = Broker::start("full") else { return };
     let world = connect(&broker, 1, Some(Bytes(20_000)));
     let mut ledger = world.join(ServerId(1)).1;

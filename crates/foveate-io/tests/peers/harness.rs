@@ -1,7 +1,6 @@
 //! Peers on real sockets, stepped in turn by one thread.
 //!
-//! Nothing here depends on how fast the machine is: a test says what must become true, and has
-//! two minutes for it.
+//! Nothing here depends on the machine's speed: a test states a condition, which must become true within two minutes.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,10 +11,10 @@ use foveate_io::{LinkEvent, LinkId, Reason};
 use foveate_node::node::Remote;
 use foveate_node::peer::Key;
 
-/// Only a hang takes this long.
+/// The longest that anything may take, short of a hang.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A peer with what it reported.
+/// A peer with its events.
 pub struct Party {
     pub endpoint: PeerEndpoint,
     pub connected: Vec<(LinkId, Key)>,
@@ -48,7 +47,7 @@ impl Party {
         self.endpoint.connect(other.endpoint.key(), &addresses).expect("room for a link")
     }
 
-    /// Waits for a moment and sorts what is reported.
+    /// Waits briefly and sorts the events.
     pub fn step(&mut self) {
         let mut events = Vec::new();
         let until = Instant::now() + Duration::from_millis(2);
@@ -71,7 +70,7 @@ impl Party {
     }
 }
 
-/// Steps both until `done`, or fails with what was waited for.
+/// Steps both until `done`, or fails with the name of the condition.
 pub fn until(
     one: &mut Party,
     two: &mut Party,
@@ -86,7 +85,7 @@ pub fn until(
     }
 }
 
-/// Two peers with one link, as each of them calls it.
+/// Two peers with one link, and its ids at both ends.
 pub fn pair(one: PeerOptions, two: PeerOptions) -> (Party, Party, LinkId, LinkId) {
     let (mut one, mut two) = (Party::new(1, one), Party::new(2, two));
     let there = one.dial(&two);

@@ -1,4 +1,4 @@
-//! Bytes that nobody should send.
+//! Bytes that no honest peer sends.
 
 use std::net::UdpSocket;
 
@@ -17,11 +17,11 @@ fn random_packets_change_nothing() {
         let mut bytes = vec![0; random.usize(0..1_300)];
         random.fill(&mut bytes);
         if let (true, Some(first)) = (n % 2 == 0, bytes.first_mut()) {
-            // Looks like the beginning of a QUIC handshake.
+            // Looks like the start of a QUIC handshake.
             *first |= 0xc0;
         }
         for address in two.endpoint.addresses() {
-            // A full buffer loses it, which is as good.
+            // A packet lost by a full buffer does not matter.
             let _ = socket.send_to(&bytes, address);
         }
     }
@@ -31,7 +31,7 @@ fn random_packets_change_nothing() {
 }
 
 #[test]
-fn a_client_of_servers_is_turned_away() {
+fn a_client_for_servers_is_rejected() {
     let mut peer = Party::new(1, PeerOptions::default());
     let trust = Trust::Pinned(Vec::new());
     let mut client =

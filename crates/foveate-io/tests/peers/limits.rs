@@ -1,4 +1,4 @@
-//! What is beyond the limits is refused or dropped, and counted.
+//! What exceeds the limits is refused or dropped, and counted.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ fn limited(limits: Limits) -> PeerOptions {
 }
 
 #[test]
-fn a_peer_takes_its_links_and_no_more_until_one_is_gone() {
+fn a_peer_accepts_its_limit_of_links_until_one_ends() {
     let few = limited(Limits { max_links: 2, ..Limits::peer() });
     let mut full = Party::new(1, few);
     let mut others: Vec<Party> =
@@ -50,7 +50,7 @@ fn one_peer_cannot_take_every_link() {
 }
 
 #[test]
-fn who_sends_too_much_is_cut_down_and_who_floods_is_closed() {
+fn excess_datagrams_are_dropped_and_a_flood_closes_the_link() {
     let strict = Limits {
         datagrams: RateLimit { per_second: 1, burst: 20 },
         flood_factor: 4,
@@ -66,7 +66,7 @@ fn who_sends_too_much_is_cut_down_and_who_floods_is_closed() {
     });
     assert!(two.closed.is_empty());
     until(&mut one, &mut two, "the end", |one, _| {
-        // It fails once the link has been closed.
+        // This fails once the link has been closed.
         (0..20).for_each(|_| one.endpoint.send_datagram(there, b"more").unwrap_or(()));
         one.reason(there).is_some()
     });
@@ -86,7 +86,7 @@ fn a_reader_that_sleeps_costs_bounded_memory_and_loses_no_message() {
     };
     let (mut one, mut two, there, _) = pair(limited(roomy.clone()), limited(roomy));
     let (mut accepted, mut full) = (0, false);
-    // Only the sender runs; it is told when the backlog is full, and nothing is lost of what it took.
+    // Only the sender runs; it is told when the backlog is full, and no accepted message is lost.
     for n in 0..10_000_u32 {
         match one.endpoint.send_message(there, &[&n.to_le_bytes()[..], &[0; 996]].concat()) {
             Ok(()) => accepted += 1,
@@ -118,7 +118,7 @@ fn le(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn what_cannot_be_dialled_is_refused_at_once_or_reported() {
+fn invalid_dials_are_refused_at_once_or_reported() {
     let mut one = Party::new(1, PeerOptions::default());
     let mut two = Party::new(2, PeerOptions::default());
     let itself = one.endpoint.connect(keys(1).key(), &two.endpoint.addresses());
@@ -130,7 +130,7 @@ fn what_cannot_be_dialled_is_refused_at_once_or_reported() {
     bad[0] = 2;
     let no_key = one.endpoint.connect(Key(bad), &two.endpoint.addresses());
     assert!(matches!(no_key, Err(Error::Peer { .. })), "{no_key:?}");
-    // Somebody else is at that address.
+    // Another peer is at that address.
     let mistaken = one.endpoint.connect(keys(3).key(), &two.endpoint.addresses()).expect("room");
     until(&mut one, &mut two, "a failure", |one, _| one.reason(mistaken).is_some());
     assert!(two.connected.is_empty());

@@ -1,4 +1,4 @@
-//! What goes in at one end comes out at the other.
+//! What is sent at one end arrives at the other.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -63,8 +63,8 @@ fn messages_arrive_whole_in_order_and_before_a_shutdown_ends() {
         }
         two
     });
-    let undone = endpoint.shutdown(Micros::from_millis(120_000), &mut Vec::new());
-    assert_eq!(undone.expect("the thread works"), 0);
+    let undelivered = endpoint.shutdown(Micros::from_millis(120_000), &mut Vec::new());
+    assert_eq!(undelivered.expect("the thread works"), 0);
     let two = reader.join().expect("the reader reads");
     assert_eq!(two.messages.into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(), sent);
 }
@@ -140,7 +140,7 @@ fn conditions_delay_and_lose_datagrams_but_no_message() {
 }
 
 #[test]
-fn two_who_dial_each_other_at_once_get_two_links_for_the_node_to_choose_from() {
+fn peers_that_dial_each_other_at_once_get_two_links() {
     let mut one = Party::new(1, PeerOptions::default());
     let mut two = Party::new(2, PeerOptions::default());
     let (there, back) = (one.dial(&two), two.dial(&one));

@@ -1,7 +1,7 @@
 //! A server that is killed at any moment loses at most a second, and never the database.
 //!
-//! The test starts itself again as a child that saves steadily and prints each number after it was
-//! handed in. The parent kills it at a random moment and looks into the file.
+//! The test starts itself again as a child process, which saves steadily and prints each number after it was handed
+//! over. The parent kills it at a random moment and reads the file.
 
 mod probe;
 
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 const KILLS: usize = 20;
 const PROMISED: Duration = Duration::from_secs(1);
-/// Only a hang takes this long.
+/// The longest that anything may take, short of a hang.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Names the file to the child; without it there is no child's work to do.
+/// Gives the file's path to the child; if it is not set, there is nothing to do.
 const CHILD: &str = "FOVEATE_STORAGE_CHILD";
 const OBJECTS: u32 = 200;
 
@@ -33,7 +33,7 @@ fn counter(serial: u32) -> ObjectId {
     ObjectId::new(KindId(0), 0, serial)
 }
 
-/// The newest number that reached the file.
+/// The newest number in the file.
 fn newest(path: &Path) -> i32 {
     let storage = Storage::open(path, &schema()).expect("opens after a kill");
     storage.integrity_check().expect("sound after a kill");
@@ -54,7 +54,7 @@ fn child_saves_steadily() {
     for count in first.. {
         let lanes = [0, 0, count];
         writer.save((0..OBJECTS).map(|serial| StorageChange::Saved(counter(serial), &lanes)));
-        // Seldom: a question has everything written at once, which would hide what waiting loses.
+        // Rarely: a request writes everything at once, which would hide what waiting loses.
         if count % 200 == 0 {
             let name = format!("player {count}");
             let question =
@@ -69,7 +69,7 @@ fn child_saves_steadily() {
     }
 }
 
-/// Runs a child that saves for so long, kills it, and returns what it had handed in at which moment.
+/// Runs a child for `life`, kills it, and returns which numbers it had handed over at which time.
 fn killed_after(path: &Path, life: Duration) -> (Vec<(Instant, i32)>, Instant) {
     let program = std::env::current_exe().expect("this test has a file");
     let mut child = Command::new(program)
@@ -83,7 +83,7 @@ fn killed_after(path: &Path, life: Duration) -> (Vec<(Instant, i32)>, Instant) {
     let reader = std::thread::spawn(move || {
         let counts = lines.map_while(Result::ok).filter_map(|line| {
             let (_, count) = line.split_once("saved ")?;
-            // The parent listens for the first alone.
+            // The parent waits only for the first.
             let _ = begun.send(());
             Some((Instant::now(), count.parse().ok()?))
         });

@@ -1,4 +1,4 @@
-//! How slow the machine is at the moment: a promise in seconds is one of a machine that has time for us.
+//! Measures how slow the machine is at the moment: a guarantee in seconds assumes that we get the processor.
 
 use std::fs::File;
 use std::io::Write;
@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// The pause between two samples.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Writing sleeps, computes and flushes a few times over before something is on the disk.
+/// Writing takes a few steps of sleeping, computing and flushing until data is on the disk.
 const STEPS: u32 = 4;
 
-/// Sleeps and writes to the disk again and again, and notes the worst delay.
+/// Sleeps and writes to the disk repeatedly, and records the longest delay.
 pub struct Probe {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<std::io::Result<Duration>>,
 }
 
 impl Probe {
-    /// On the disk of this folder.
+    /// Starts a probe of this folder's disk.
     pub fn start(folder: &Path) -> Probe {
         let (stop, path) = (Arc::new(AtomicBool::new(false)), folder.join("probe"));
         let stopped = Arc::clone(&stop);
@@ -39,7 +39,7 @@ impl Probe {
         Probe { stop, thread }
     }
 
-    /// What must be granted beyond a promise on this machine, from the start until now.
+    /// The time to allow beyond a guarantee, measured from the start until now.
     pub fn allowance(self) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
         STEPS * self.thread.join().expect("no panic").expect("the disk works")

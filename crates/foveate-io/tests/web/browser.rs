@@ -1,4 +1,4 @@
-//! A browser's end of WebTransport, byte by byte, so that it can also say what no browser would.
+//! A browser's end of WebTransport, byte by byte, so that it can also send what no browser would.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -24,11 +24,11 @@ pub struct Browser {
     pub datagrams: Vec<Vec<u8>>,
 }
 
-/// Believes everything: what the server shows is tested elsewhere.
+/// Accepts any certificate: certificates are tested elsewhere.
 #[derive(Debug)]
-struct Credulous;
+struct TrustAny;
 
-impl ServerCertVerifier for Credulous {
+impl ServerCertVerifier for TrustAny {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -69,7 +69,7 @@ fn config() -> ClientConfig {
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("supported")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Credulous))
+        .with_custom_certificate_verifier(Arc::new(TrustAny))
         .with_no_client_auth();
     tls.alpn_protocols = vec![b"h3".to_vec()];
     ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("TLS 1.3")))
@@ -86,7 +86,7 @@ impl Browser {
         Browser { socket, endpoint, handle, conn, connected, lost, datagrams }
     }
 
-    /// Takes in what came, and sends what is to be sent.
+    /// Receives and sends pending packets.
     pub fn step(&mut self) {
         let (now, mut room, mut answer) = (Instant::now(), [0; 2_000], Vec::new());
         while let Ok((count, from)) = self.socket.recv_from(&mut room) {
@@ -138,7 +138,7 @@ impl Browser {
         self.conn.datagrams().send(bytes, true).expect("it fits");
     }
 
-    /// What has come on a stream since the last call.
+    /// Bytes received on a stream since the last call.
     pub fn read(&mut self, stream: StreamId) -> Vec<u8> {
         let mut heard = Vec::new();
         let mut recv = self.conn.recv_stream(stream);
@@ -157,14 +157,14 @@ pub fn part(kind: u16, content: &[u8]) -> Vec<u8> {
     [&number(kind)[..], &number(content.len() as u16), content].concat()
 }
 
-/// A control stream as browsers begin it: settings, and something that means nothing.
+/// A control stream as browsers start it: settings, and a frame without meaning.
 pub fn control() -> Vec<u8> {
     [&[0][..], &part(4, &[0x33, 1, 0x08, 1, 0x21, 9]), &part(0x21, b"grease")].concat()
 }
 
 /// A request for a session.
 pub fn request(method: u8, path: &str, origin: &str) -> Vec<u8> {
-    // By the static table: the method (15 is CONNECT), https; then names and values as they are.
+    // By the static table: the method (15 is CONNECT), https; then names and values in plain text.
     let mut fields = vec![0, 0, 0xc0 | method, 0xc0 | 23];
     let named = [
         (":protocol", "webtransport"),

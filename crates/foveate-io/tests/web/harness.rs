@@ -1,7 +1,6 @@
-//! A server that is stepped by the test, and clients that are bare TCP streams.
+//! A server that is stepped by the test, and clients that are raw TCP streams.
 //!
-//! Nothing here depends on how fast the machine is: a test says what must become true, and has two
-//! minutes for it.
+//! Nothing here depends on the machine's speed: a test states a condition, which must become true within two minutes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +13,7 @@ use foveate_io::{
 use tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Message, protocol::CloseFrame};
 
-/// Only a hang takes this long.
+/// The longest that anything may take, short of a hang.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Server {
@@ -85,7 +84,7 @@ impl Server {
         Client { stream, received: Vec::new(), ended: false }
     }
 
-    /// A visitor from an address of this machine's own network.
+    /// A client with an address of this machine's own network.
     pub fn visit_from(&self, address: [u8; 4]) -> Client {
         use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("possible");
@@ -96,7 +95,7 @@ impl Server {
         Client { stream, received: Vec::new(), ended: false }
     }
 
-    /// What is answered to this request, to the end of the connection.
+    /// The answer to this request, read to the end of the connection.
     pub fn ask(&mut self, request: &str) -> String {
         let mut client = self.visit();
         client.send(request.as_bytes());
@@ -107,12 +106,12 @@ impl Server {
         String::from_utf8_lossy(&client.received).into_owned()
     }
 
-    /// Goes on by WebSocket, or returns the answer that says why not.
+    /// Upgrades to WebSocket, or returns the answer with the reason.
     pub fn upgrade(&mut self, path: &str, headers: &str) -> Result<Socket, String> {
         self.upgrade_at(self.web, path, headers)
     }
 
-    /// The same by a proxy.
+    /// The same through a proxy.
     pub fn upgrade_at(
         &mut self,
         address: SocketAddr,
@@ -148,7 +147,7 @@ impl Server {
     }
 }
 
-/// A client that speaks bytes.
+/// A client that sends raw bytes.
 pub struct Client {
     pub stream: TcpStream,
     pub received: Vec<u8>,
@@ -176,7 +175,7 @@ impl Client {
     }
 }
 
-/// A client that speaks WebSocket, by an implementation that is not the server's loop.
+/// A client that speaks WebSocket, by an implementation other than the server's loop.
 pub struct Socket {
     pub stream: TcpStream,
     codec: WebSocketContext,
@@ -195,12 +194,12 @@ impl Socket {
         self.send(Message::binary([&[1], bytes].concat()));
     }
 
-    /// Everything that came, until nothing more does.
+    /// Everything that arrived, until nothing more does.
     pub fn receive(&mut self) -> Vec<Message> {
         std::iter::from_fn(|| self.codec.read(&mut self.stream).ok()).collect()
     }
 
-    /// The goodbye, if it came.
+    /// The close frame, if it arrived.
     pub fn goodbye(&mut self) -> Option<CloseFrame> {
         self.receive().into_iter().find_map(|message| match message {
             Message::Close(frame) => frame,

@@ -77,14 +77,14 @@ fn a_page_is_told_how_to_connect() {
 }
 
 #[test]
-fn metrics_are_there_if_given() {
+fn metrics_are_served_if_given() {
     let board = MetricsBoard::default();
     let mut server = Server::start(
         WebOptions { metrics: Some(board.clone()), ..WebOptions::new(pages) },
         options(),
     );
     assert!(server.ask(&get("/healthz")).starts_with("HTTP/1.1 503 "));
-    // As of later: however long the next lines take, it is not out of date.
+    // A time in the future, so that it is not stale however long the next lines take.
     board.publish("foveate_players 3\n".into(), Instant::now() + PATIENCE);
     assert!(server.ask(&get("/healthz")).ends_with("\r\n\r\nok\n"));
     assert!(server.ask(&get("/metrics")).ends_with("\r\n\r\nfoveate_players 3\n"));
@@ -107,7 +107,7 @@ fn one_address_has_only_so_many_visits() {
     let refused = server.ask(&get("/"));
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     assert_eq!(server.endpoint.counters().http_full, 1);
-    // Those who were there first are served. They ask at once: a visitor who says nothing is let go.
+    // The first clients are served. They send requests at once, since silent ones are closed.
     waiting.iter_mut().for_each(|client| client.send(get("/").as_bytes()));
     for client in &mut waiting {
         server.until("an answer", |_| {
@@ -119,7 +119,7 @@ fn one_address_has_only_so_many_visits() {
     drop(waiting);
     let deadline = Instant::now() + PATIENCE;
     while !server.ask(&get("/")).starts_with("HTTP/1.1 200 ") {
-        // Their places are free when the server has seen them go.
+        // Their places are free once the server has noticed.
         assert!(Instant::now() < deadline, "their places stay taken");
         server.step();
     }
@@ -169,7 +169,7 @@ fn pipelined_requests_take_a_bounded_part_of_each_turn_of_the_loop() {
     let (mut turns, mut total) = (0, 0);
     while !polite.ended {
         assert!(turns < 1_000, "the polite visitor waits for the others");
-        // A time that has passed: one turn of the loop.
+        // One turn of the loop, since the time is in the past.
         server.endpoint.wait(Instant::now(), &mut Vec::new()).expect("the sockets work");
         let mut came = 0;
         for client in greedy.iter_mut().chain([&mut polite]) {
@@ -177,7 +177,7 @@ fn pipelined_requests_take_a_bounded_part_of_each_turn_of_the_loop() {
             came += client.received.len();
             client.received.clear();
         }
-        // The last piece of each address may go beyond.
+        // The last piece for each address may exceed it.
         assert!(came <= MAX_HTTP_PER_TURN + 2 * 64 * 1024, "{came} bytes in one turn");
         (turns, total) = (turns + 1, total + came);
     }

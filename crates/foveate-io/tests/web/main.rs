@@ -1,4 +1,4 @@
-//! Browsers' side of an endpoint, over real sockets: pages, WebSocket links, everything refused.
+//! The browsers' side of an endpoint, over real sockets: pages, WebSocket links, and what is refused.
 
 mod browser;
 mod harness;

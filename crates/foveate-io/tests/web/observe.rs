@@ -17,7 +17,7 @@ fn guarded() -> Server {
 }
 
 #[test]
-fn nobody_looks_on_unless_allowed() {
+fn no_operator_observes_unless_allowed() {
     let mut server = server(Observe::Off);
     let refused = server.upgrade("/observe", "").err().expect("refused");
     assert!(refused.starts_with("HTTP/1.1 403 "), "{refused}");
@@ -25,7 +25,7 @@ fn nobody_looks_on_unless_allowed() {
 }
 
 #[test]
-fn the_token_opens_and_nothing_else_does() {
+fn only_the_token_grants_access() {
     let mut server = guarded();
     for (path, headers, status) in [
         ("/observe", "", 401),
@@ -73,7 +73,7 @@ fn an_operator_sends_text_and_gets_large_messages() {
 }
 
 #[test]
-fn operators_are_few() {
+fn the_number_of_operators_is_limited() {
     let mut server = server(Observe::Loopback);
     let there: Vec<_> = (0..MAX_OBSERVERS).map(|_| server.upgrade("/observe", "")).collect();
     assert!(there.iter().all(Result::is_ok));
@@ -89,7 +89,7 @@ fn guesses_of_the_operators_token_are_limited_by_address() {
         let refused = server.upgrade(&format!("/observe?token={token}"), "").err();
         refused.map(|head| head[9..12].to_owned())
     };
-    // Guessing goes on until the answer changes, however slow this machine is: one is allowed each second.
+    // Tries go on until the answer changes, however slow this machine is: one is allowed each second.
     let mut guesses = 0;
     server.until("no more guesses", |server| {
         guesses += 1;

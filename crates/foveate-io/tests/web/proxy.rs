@@ -1,4 +1,4 @@
-//! Players behind a proxy have their own addresses, if the operator trusts the proxy.
+//! Players behind a proxy have their own addresses if the operator trusts the proxy.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -22,7 +22,7 @@ fn server(trusted: &[&str]) -> Server {
     Server::start(web, EndpointOptions { limits, ..options() })
 }
 
-/// A proxy of one connection: puts the header of PROXY protocol version 2 before what it passes on.
+/// A proxy for one connection: sends the header of PROXY protocol version 2 before what it relays.
 fn proxy_v2(to: SocketAddr, client: [u8; 4]) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     let here = listener.local_addr().expect("bound");
@@ -41,7 +41,7 @@ fn proxy_v2(to: SocketAddr, client: [u8; 4]) -> (SocketAddr, JoinHandle<()>) {
     (here, std::thread::spawn(run))
 }
 
-/// Passes on what came; false at the end.
+/// Relays received bytes; false at the end.
 fn pass(from: &mut TcpStream, to: &mut TcpStream) -> bool {
     let mut bytes = [0; 4_096];
     match from.read(&mut bytes) {
@@ -57,7 +57,7 @@ fn players_behind_a_trusted_proxy_have_their_own_addresses() {
     let mut there = Vec::new();
     for last in 1..=5 {
         for _ in 0..TWO_EACH {
-            // What a client claims stands before what the proxy adds.
+            // The client's own claim precedes what the proxy adds.
             let named = format!("X-Forwarded-For: 198.51.100.1, 203.0.113.{last}\r\n");
             there.push(server.upgrade("/play", &named).expect("two from each address"));
         }
@@ -65,14 +65,14 @@ fn players_behind_a_trusted_proxy_have_their_own_addresses() {
     let third = server.upgrade("/play", "X-Forwarded-For: 203.0.113.1\r\n");
     assert!(third.err().expect("enough").starts_with("HTTP/1.1 503 "));
     assert_eq!(server.endpoint.links(), there.len());
-    let silent = server.upgrade("/play", "").err().expect("nobody is named");
+    let silent = server.upgrade("/play", "").err().expect("no client is stated");
     assert!(silent.starts_with("HTTP/1.1 400 "), "{silent}");
     let observer = server.upgrade("/observe", "X-Forwarded-For: 203.0.113.9\r\n").err();
     assert!(observer.expect("not on this machine").starts_with("HTTP/1.1 403 "));
 }
 
 #[test]
-fn addresses_that_others_claim_are_not_believed() {
+fn addresses_stated_by_others_are_ignored() {
     let mut server = server(&["127.0.0.9"]);
     let mut play = |last| {
         let named = format!("X-Forwarded-For: 203.0.113.{last}\r\n");

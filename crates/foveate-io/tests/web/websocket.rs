@@ -68,7 +68,7 @@ fn the_round_trip_is_measured_by_pings() {
 }
 
 #[test]
-fn both_ends_say_goodbye_with_number_and_words() {
+fn both_ends_close_with_code_and_reason() {
     let (mut server, mut socket) = joined();
     let link = server.link();
     server.endpoint.close(link, CloseCode(300), "enough");
@@ -98,12 +98,12 @@ fn a_cut_connection_is_noticed() {
     let (mut server, socket) = joined();
     drop(socket);
     server.until("it is over", |server| !server.closed.is_empty());
-    assert_eq!(server.closed, [Reason::Failed("the connection broke off".into())]);
+    assert_eq!(server.closed, [Reason::Failed("the connection was lost".into())]);
     assert_eq!(server.endpoint.links(), 0);
 }
 
 #[test]
-fn frames_against_the_rules_end_the_link_and_are_counted() {
+fn invalid_frames_end_the_link_and_are_counted() {
     let unmasked = b"\x82\x03\x00ab".to_vec();
     let reserved = b"\xf2\x80\x01\x02\x03\x04".to_vec();
     let garbage: Vec<u8> = (0..300u32).map(|n| (n * 167 % 251) as u8).collect();
@@ -122,7 +122,7 @@ fn frames_against_the_rules_end_the_link_and_are_counted() {
 }
 
 #[test]
-fn a_message_beyond_the_limit_ends_the_link_before_its_bytes_come() {
+fn a_message_beyond_the_limit_ends_the_link_before_its_bytes_arrive() {
     let (mut server, mut socket) = joined();
     let head = [0x82, 0xff, 0, 0, 0, 0, 0, 1, 0, 3, 1, 2, 3, 4];
     socket.stream.write_all(&head).expect("open");
@@ -166,11 +166,11 @@ fn limits_of_links_count_for_browsers_too() {
 
 #[test]
 fn datagrams_to_a_slow_reader_are_dropped_and_messages_refused() {
-    // It says nothing all the while, and must not be given up for that.
+    // It is silent all the while, and must not time out.
     let idle_timeout = Micros::from_millis(600_000);
     let (mut server, mut socket) = joined_with(EndpointOptions { idle_timeout, ..options() });
     let link = server.link();
-    // The kernel's buffers fill first; then ours, up to its bound.
+    // The kernel's buffers fill first, and then ours, up to its limit.
     server.until("dropped datagrams", |server| {
         for _ in 0..200 {
             server.endpoint.send_datagram(link, &[5; 1_200]).expect("open");
@@ -191,7 +191,7 @@ fn datagrams_to_a_slow_reader_are_dropped_and_messages_refused() {
         matches!(refused, Error::BacklogFull { limit: most, .. } if most == limit),
         "{refused}"
     );
-    // Whoever reads again gets everything that was queued, in order, and later datagrams.
+    // A client that reads again receives everything that was queued, in order, and later datagrams.
     let mut received = Vec::new();
     server.until("the messages", |_| {
         received.extend(payloads(socket.receive()));
@@ -223,7 +223,7 @@ fn a_flood_ends_the_link() {
     let (mut server, mut socket) = joined();
     server.until("it is over", |server| {
         for _ in 0..200 {
-            // What the closed socket does not take is not missed.
+            // What the closed socket does not accept does not matter.
             let _ = socket.stream.write_all(&[0x82, 0x82, 0, 0, 0, 0, 0, 1]);
         }
         !server.closed.is_empty()
@@ -259,7 +259,7 @@ fn conditions_lose_datagrams_and_keep_messages_in_order() {
     let down: Vec<u8> = received.iter().filter(|frame| frame[0] == 1).map(|f| f[1]).collect();
     let up: Vec<u8> = server.messages.iter().map(|message| message[0]).collect();
     assert!(down.iter().copied().eq(0..100) && up.iter().copied().eq(0..100));
-    // What is lost is counted at once; what is not may still be under way.
+    // Losses are counted at once; other datagrams may still be under way.
     let lost = server.endpoint.counters().conditioned_away;
     assert!((60..140).contains(&lost), "{lost} of 200 datagrams lost");
     assert!(server.endpoint.set_conditions(link, None));
@@ -269,7 +269,7 @@ fn conditions_lose_datagrams_and_keep_messages_in_order() {
 }
 
 #[test]
-fn a_shutdown_lets_messages_arrive_and_says_so() {
+fn a_shutdown_delivers_messages_and_closes() {
     let (mut server, mut socket) = joined();
     let link = server.link();
     server.endpoint.send_message(link, b"last words").expect("open");

@@ -12,7 +12,7 @@ use crate::harness::{Server, options, pages};
 
 const CONNECT: u8 = 15;
 const HERE: &str = "http://localhost:1";
-/// The goodbye's type.
+/// The type of the capsule that closes a session.
 const CLOSE: u16 = 0x2843;
 
 fn server() -> Server {
@@ -31,14 +31,14 @@ fn both(
     });
 }
 
-/// A browser whose handshake is over.
+/// A browser after its handshake.
 fn arrived(server: &mut Server) -> Browser {
     let mut browser = Browser::connect(server.endpoint.address().expect("bound"));
     both(server, &mut browser, "a handshake", |_, browser| browser.connected);
     browser
 }
 
-/// A browser in a session, and the stream of its request.
+/// A browser in a session, with the stream of its request.
 fn joined(server: &mut Server) -> (Browser, StreamId) {
     let mut browser = arrived(server);
     browser.open(Dir::Uni, &control());
@@ -53,7 +53,7 @@ fn joined(server: &mut Server) -> (Browser, StreamId) {
     (browser, session)
 }
 
-/// The head of a stream for messages.
+/// The head of a stream of messages.
 fn messages(session: StreamId) -> Vec<u8> {
     let number = quinn_proto::VarInt::from(session).into_inner() as u8;
     vec![0x40, 0x41, number]
@@ -67,7 +67,7 @@ fn datagrams_and_messages_travel_both_ways() {
     let stream = browser.open(Dir::Bi, &messages(session));
     browser.write(stream, b"\0\0\0\0\x05\0\0\0hello\x01\0");
     browser.datagram(b"\0input");
-    // Of another session, which there is not.
+    // A datagram of another session, which does not exist.
     browser.datagram(b"\x01stray");
     both(&mut server, &mut browser, "both", |server, _| {
         server.datagrams.len() + server.messages.len() == 2
@@ -136,7 +136,7 @@ fn native_clients_share_the_port() {
 }
 
 #[test]
-fn both_ends_say_goodbye_with_number_and_words() {
+fn both_ends_close_with_code_and_reason() {
     let mut server = server();
     let (mut browser, session) = joined(&mut server);
     let link = server.link();
@@ -157,7 +157,7 @@ fn both_ends_say_goodbye_with_number_and_words() {
 
     let (mut browser, session) = joined(&mut server);
     let goodbye = part(CLOSE, b"\0\0\0\x07bye");
-    // Something unknown first, and all of it in two pieces.
+    // An unknown capsule first, and all of it in two pieces.
     browser.write(session, &part(0, &part(0x99, b"?")));
     browser.write(session, &part(0, &goodbye[..5]));
     browser.write(session, &part(0, &goodbye[5..]));
@@ -194,7 +194,7 @@ fn pages_of_other_origins_and_other_paths_are_turned_away() {
     assert!(server.connected.is_empty() && server.closed.is_empty());
 }
 
-/// What breaks the rules ends the connection, in the words of HTTP/3, and is counted.
+/// Checks that a violation closes the connection with a code of HTTP/3, and is counted.
 fn refused(what: &str, say: impl FnOnce(&mut Browser)) {
     let mut server = server();
     let mut browser = arrived(&mut server);
@@ -209,7 +209,7 @@ fn refused(what: &str, say: impl FnOnce(&mut Browser)) {
 }
 
 #[test]
-fn http_3_against_the_rules_is_refused_and_counted() {
+fn violations_of_http_3_are_rejected_and_counted() {
     for (what, dir, bytes) in [
         ("no settings", Dir::Uni, vec![0, 1, 0]),
         ("a push", Dir::Uni, vec![1]),
@@ -250,12 +250,12 @@ fn further_requests_and_streams_are_turned_away_and_the_link_goes_on() {
 }
 
 #[test]
-fn a_browser_that_never_asks_is_let_go() {
+fn a_browser_that_requests_no_session_is_disconnected() {
     let mut server = server();
     let mut browser = arrived(&mut server);
     let mut beat = Instant::now();
     both(&mut server, &mut browser, "the end", |server, browser| {
-        // It keeps the connection alive, and says nothing.
+        // It keeps the connection alive without any request.
         if beat.elapsed() > Duration::from_millis(500) {
             beat = Instant::now();
             browser.conn.ping();
@@ -263,7 +263,7 @@ fn a_browser_that_never_asks_is_let_go() {
         browser.lost.is_some() && server.endpoint.links() == 0
     });
     assert_eq!(server.endpoint.counters().handshakes_failed, 1);
-    assert!(server.closed.is_empty(), "nobody was told of it");
+    assert!(server.closed.is_empty(), "no event was reported");
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn random_bytes_on_every_stream_do_no_harm() {
             browser.step();
             server.step();
         }
-        // It acknowledges what it is sent, and is not taken for gone.
+        // It acknowledges what it receives, and is not considered gone.
         steady.step();
     }
     steady.write(stream, b"\x05\0\0\0still");

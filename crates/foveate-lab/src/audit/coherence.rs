@@ -1,40 +1,40 @@
-//! Coherence Δ, inconsistency and injustice, looked at now and then in a session.
+//! Coherence Δ, inconsistency and injustice, sampled during a session.
 //!
-//! The players are the observers, the objects their avatars. A player believes its own avatar to be
-//! where it is and another's where its replica is predicted to be; a player who lacks an object that
-//! it should see counts apart, as the source does.
+//! The players are the observers, and the objects are their avatars. A player believes that its own avatar is at its
+//! true place, and another's where its replica is predicted to be. A player without a replica that it should have is
+//! counted separately, as in the source.
 
 use foveate_sync::metrics::{
     Area, Inconsistency, KnownReplica, SeenObject, Spread, delta_object, delta_player, inc, inj,
 };
 use foveate_wire::{Metres, Micros, Tick};
 
-/// How coherence is looked at.
+/// How coherence is sampled.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CoherenceSpec {
-    /// Once in so many rounds.
+    /// Rounds between two samples.
     pub every: u32,
-    /// Where a player sees and affects objects.
+    /// The area in which a player sees and affects objects.
     pub area: Area,
     /// An avatar's width in world units: the unit of distance of Inc and Inj.
     pub width: f64,
-    /// The link's own latency, which is nobody's fault.
+    /// The latency of the link, which does not count as inconsistency.
     pub latency: Micros,
 }
 
-/// What was found.
+/// The results.
 #[derive(Clone, Debug, Default)]
 pub struct SessionCoherence {
-    /// Δ_s over players and moments, in view radii.
+    /// Δ_s over players and samples, in view radii.
     pub delta: Spread,
-    /// Objects in view, over players and moments, and those that the player lacked.
+    /// Objects in view, over players and samples.
     pub in_view: u64,
-    /// Those that the player lacked.
+    /// Those of them that the player lacked.
     pub lacking: u64,
-    /// Sums over players and moments: a replica counts where the newest state published before now
-    /// less the link's latency is not there.
+    /// Sums over players and samples. A replica counts if it lacks the newest state published before now less the
+    /// link's latency.
     pub inc: Inconsistency,
-    /// The same where the replica, predicted to now, is off by more than its floor.
+    /// The same, if the replica, predicted to now, is off by more than its floor.
     pub noticeable: Inconsistency,
     /// The sum of inj.
     pub inj: f64,
@@ -67,17 +67,17 @@ impl SessionCoherence {
 /// What one player knows of another's avatar.
 #[derive(Clone, Copy)]
 struct Belief {
-    /// Where it believes the avatar to be, if it has a replica.
+    /// Where the player believes the avatar to be; `None` without a replica.
     at: Option<[f32; 3]>,
     known: KnownReplica,
     noticeable: bool,
 }
 
-/// The beliefs of one round.
+/// All beliefs in one sample.
 pub(super) struct Moment {
     spec: CoherenceSpec,
     count: usize,
-    /// By player, then by object.
+    /// Indexed by player, then by object.
     beliefs: Vec<Option<Belief>>,
 }
 
@@ -99,13 +99,13 @@ impl Moment {
         }
     }
 
-    /// A player has no replica, although it has wanted one for this long.
+    /// Records that a player has no replica, although it has wanted one for `wanted`.
     pub fn lacks(&mut self, pair: (usize, usize), distance: Metres, wanted: Micros) {
         let known = self.known(distance, Some(wanted.max(self.spec.latency)));
         self.believe(pair, Belief { at: None, known, noticeable: true });
     }
 
-    /// A player has a replica; the first change that it does not know of was so long ago.
+    /// Records a player's replica, and the age of the first change that it lacks.
     pub fn holds(
         &mut self,
         pair: (usize, usize),
@@ -117,7 +117,7 @@ impl Moment {
         self.believe(pair, Belief { at: Some(at), known, noticeable });
     }
 
-    /// Everybody has been looked at; `places` is where each avatar is.
+    /// Ends a sample; `places` has each avatar's place.
     pub fn close(&mut self, tick: Tick, places: &[Option<[f32; 3]>], found: &mut SessionCoherence) {
         if tick.0.is_multiple_of(self.spec.every.max(1)) {
             let deltas: Vec<Option<f64>> =
@@ -129,7 +129,7 @@ impl Moment {
         self.beliefs.fill(None);
     }
 
-    /// Δ_b: how much those who see an avatar disagree about its place, its owner among them.
+    /// Δ_b: how much the players that see an avatar, its owner included, disagree about its place.
     fn delta(&self, object: usize, places: &[Option<[f32; 3]>]) -> Option<f64> {
         let own = places[object]?;
         let others = (0..self.count).filter_map(|player| self.seen(player, object)?.at);

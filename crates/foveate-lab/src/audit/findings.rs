@@ -1,4 +1,4 @@
-//! What the auditor found.
+//! The auditor's results.
 
 use super::{SenderFindings, SessionCoherence};
 use foveate_sync::interest::CLASSES;
@@ -12,18 +12,16 @@ pub struct Causes {
     pub latency: u64,
     /// The update, or one before it, was lost.
     pub loss: u64,
-    /// The update was not sent. With a budget, because it had no room; without one it must not
-    /// happen.
+    /// The update was not sent: with a budget, because there was no room; without one this must not happen.
     pub budget: u64,
 }
 
 impl Causes {
-    /// All together.
+    /// The sum of all causes.
     pub fn total(&self) -> u64 {
         self.latency + self.loss + self.budget
     }
 
-    /// Adds others.
     pub fn add(&mut self, other: Causes) {
         self.latency += other.latency;
         self.loss += other.loss;
@@ -31,24 +29,23 @@ impl Causes {
     }
 }
 
-/// Which bound an observer's replica was out of; where several are, the first of these.
+/// The broken bound of an observer's replica; the first one, if there are several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Broken {
-    /// There is no replica of an object of interest.
+    /// There is no replica of an object in interest.
     Unknown = 0,
-    /// θ: the difference lasts too long.
+    /// θ: the difference has lasted too long.
     Age = 1,
     /// σ: too many changes were missed.
     Missed = 2,
-    /// ν: the replica is too far off.
+    /// ν: the replica is too far from the true place.
     Error = 3,
 }
 
 impl Broken {
-    /// All of them.
     pub const ALL: [Broken; 4] = [Broken::Unknown, Broken::Age, Broken::Missed, Broken::Error];
 
-    /// In one word.
+    /// The bound's name in rows.
     pub fn name(self) -> &'static str {
         match self {
             Broken::Unknown => "unknown",
@@ -59,22 +56,22 @@ impl Broken {
     }
 }
 
-/// What was found at one distance.
+/// Results at one distance.
 #[derive(Clone, Debug, Default)]
 pub struct Bin {
     /// Error in world units.
     pub error: Spread,
     /// Error in degrees as seen from the pivot.
     pub degrees: Spread,
-    /// Age of the replica's state in seconds while it differs; zero while it does not.
+    /// Age of the replica's state in seconds while it differs; zero otherwise.
     pub staleness: Spread,
-    /// Time since the present difference arose in seconds; zero while there is none.
+    /// Time since the present difference arose, in seconds; zero without one.
     pub waiting: Spread,
-    /// θ′ in seconds, where there is one.
+    /// θ′ in seconds, if there is one.
     pub bound: Spread,
     /// Samples in which the replica differed.
     pub differing: u64,
-    /// Samples in which there was no replica; they are in none of the above.
+    /// Samples without a replica, which none of the above includes.
     pub missing: u64,
 }
 
@@ -90,24 +87,23 @@ impl Bin {
     }
 }
 
-/// What the auditor found.
+/// The auditor's results for one run.
 #[derive(Clone, Debug)]
 pub struct Findings {
     /// The source's counters over all observers.
     pub counters: Counters,
-    /// Rounds.
     pub rounds: u64,
-    /// (observer, round) samples: how long observers were there in all.
+    /// (observer, round) samples: the total time of all observers, in rounds.
     pub observer_rounds: u64,
-    /// Updates that the game itself took in: those of a recording, otherwise one per avatar and round.
+    /// Updates that the game received: those of a recording, otherwise one per avatar and round.
     pub updates: u64,
-    /// Updates that the game itself would have sent: each of them to all others present.
+    /// Updates that the game would have sent without the library: each one to all others present.
     pub relayed: u64,
     /// Bytes of acknowledgements.
     pub up_bytes: u64,
     /// Packets that were not applied.
     pub malformed: u64,
-    /// What the sender's auditor found.
+    /// The results of the sender's auditor.
     pub sender: SenderFindings,
     /// (pair, round) samples in interest.
     pub samples: u64,
@@ -115,27 +111,27 @@ pub struct Findings {
     pub kept: u64,
     /// Why the others were not.
     pub causes: Causes,
-    /// The same by class of grade and by [`Broken`] bound.
+    /// Causes by class of grade and by [`Broken`] bound.
     pub violations: Vec<[Causes; 4]>,
     /// Error in degrees as seen from the pivot.
     pub degrees: Spread,
-    /// The same by class of grade.
+    /// Error in degrees, by class of grade.
     pub degrees_by_class: Vec<Spread>,
-    /// By distance, in bins of equal width, where they were asked for.
+    /// By distance, in bins of equal width; empty unless requested.
     pub by_distance: Vec<Bin>,
-    /// How long each difference lasted for the observer at most, as a multiple of its θ′.
+    /// The longest duration of each difference for the observer, as a multiple of its θ′.
     pub waits: Spread,
-    /// The longest of these.
+    /// The largest of `waits`.
     pub longest_wait: f64,
-    /// The same for the sender's reference replica: how long a pair had to wait to be sent.
+    /// The same for the sender's reference replica: how long a pair waited to be sent.
     pub sender_waits: Spread,
-    /// The longest of these.
+    /// The largest of `sender_waits`.
     pub longest_sender_wait: f64,
-    /// The longest wait at the sender again, each round counted by the θ′ that held in it.
+    /// The longest wait at the sender, with each round divided by the θ′ that held in it.
     pub longest_accrued: f64,
-    /// The longest that an observer had no replica at all of an object of interest.
+    /// The longest time that an observer had no replica of an object in its interest.
     pub longest_first_wait: Micros,
-    /// How much observers disagree, where it was asked for.
+    /// How much observers disagree; empty unless requested.
     pub coherence: SessionCoherence,
 }
 
@@ -169,22 +165,22 @@ impl Default for Findings {
 }
 
 impl Findings {
-    /// `bounds_kept`, as observed.
+    /// `bounds_kept` as observed.
     pub fn bounds_observed(&self) -> f64 {
         if self.samples == 0 { 1.0 } else { self.kept as f64 / self.samples as f64 }
     }
 
-    /// `bounds_kept`, audited: what left the sender, decoded and compared with the truth.
+    /// `bounds_kept` as audited: packets are decoded as they leave the sender, and compared with the true state.
     pub fn bounds_audited(&self) -> f64 {
         self.sender.kept()
     }
 
-    /// Updates that the game itself would have sent for each that was sent.
+    /// Updates that the game would have sent, divided by those that were sent.
     pub fn fewer_updates(&self) -> f64 {
         self.relayed as f64 / (self.counters.updates + self.counters.full).max(1) as f64
     }
 
-    /// Bytes that the game itself would have sent at `each` per update, for each that was sent.
+    /// Bytes that the game would have sent at `each` bytes per update, divided by those that were sent.
     pub fn fewer_bytes(&self, each: f64) -> f64 {
         self.relayed as f64 * each / self.counters.bytes.max(1) as f64
     }
@@ -199,7 +195,7 @@ impl Findings {
         self.counters.bytes as f64 / self.observer_rounds.max(1) as f64
     }
 
-    /// Adds what was found in another run of the same kind.
+    /// Adds the results of another run of the same kind.
     pub fn merge(&mut self, other: &Findings) {
         self.counters.add(&other.counters);
         self.rounds += other.rounds;
@@ -233,7 +229,7 @@ impl Findings {
         self.coherence.merge(&other.coherence);
     }
 
-    /// Leaves out what had been counted before the findings began.
+    /// Subtracts what had been counted before the findings began.
     pub(super) fn count_from(&mut self, before: &Counters) {
         let counters = &mut self.counters;
         counters.packets -= before.packets;

@@ -1,9 +1,8 @@
 //! An auditor of the sender: was enough sent to keep every bound?
 //!
-//! The engine leaves pairs alone for as long as they cannot become due, and counts them as kept; what
-//! it says of itself cannot find its own mistakes. Here every pair is looked at in every round, from
-//! values alone: what was published, what the packets that left say when they are decoded, and what
-//! the policy says. Nothing of the engine's bookkeeping is asked.
+//! The engine skips pairs for as long as they cannot become due, and counts them as kept, so its own counters cannot
+//! reveal its mistakes. This auditor checks every pair in every round from values alone: what was published, what the
+//! sent packets decode to, and what the policy says. It uses none of the engine's bookkeeping.
 
 use crate::avatar::{AvatarSpec, LabAvatar};
 use foveate_sync::ReplicaSet;
@@ -12,34 +11,34 @@ use foveate_sync::replica::Life;
 use foveate_wire::{Metres, Micros, ObjectId, Radians, Tick};
 use std::collections::VecDeque;
 
-/// Floats are compared with this much room; positions are whole steps, so that a real violation is
-/// larger by orders of magnitude.
+/// Tolerance when floats are compared. Positions are whole steps, so that a real violation is larger by orders of
+/// magnitude.
 const ROOM: f64 = 1e-5;
-/// Violations that are described.
+/// Violations that are kept as text.
 const DESCRIBED: usize = 8;
-/// Changes of one avatar that are remembered; more than any σ in use.
+/// Changes of one avatar that are kept; more than any σ in use.
 const CHANGES: usize = 256;
 
-/// What the auditor found.
+/// The results of the sender's audit.
 #[derive(Clone, Debug, Default)]
 pub struct SenderFindings {
     /// (pair, round) samples in interest.
     pub samples: u64,
-    /// Those in which the replica was not exact, though perhaps within bounds.
+    /// Those in which the replica was not exact, though possibly within its bounds.
     pub differing: u64,
     /// Those in which a bound was broken.
     pub broken: u64,
-    /// The first few of them, in words.
+    /// The first few violations, as text.
     pub described: Vec<String>,
 }
 
 impl SenderFindings {
-    /// `bounds_audited`: the share of samples in which every bound was kept. Not a number without samples.
+    /// `bounds_audited`: the share of samples in which every bound was kept; NaN without samples.
     pub fn kept(&self) -> f64 {
         (self.samples - self.broken) as f64 / self.samples as f64
     }
 
-    /// Adds what was found in another run.
+    /// Adds the results of another run.
     pub fn merge(&mut self, other: &SenderFindings) {
         self.samples += other.samples;
         self.differing += other.differing;
@@ -49,17 +48,17 @@ impl SenderFindings {
     }
 }
 
-/// A player: observed, and an observer.
+/// A player, which is both an observer and an object.
 #[derive(Clone)]
 struct Published {
     id: ObjectId,
-    /// The state published last, as quantised.
+    /// The last published state, quantised.
     shown: LabAvatar,
     /// The last rounds in which it changed.
     changes: VecDeque<Tick>,
 }
 
-/// Looks at every pair in every round.
+/// Checks every pair in every round.
 pub struct SenderAudit {
     avatar: AvatarSpec,
     round: Micros,
@@ -70,7 +69,7 @@ pub struct SenderAudit {
 }
 
 impl SenderAudit {
-    /// An auditor of a world of so many avatars.
+    /// Makes an auditor for `count` avatars.
     pub fn new(count: usize, avatar: AvatarSpec, round: Micros) -> SenderAudit {
         SenderAudit {
             avatar,
@@ -81,17 +80,16 @@ impl SenderAudit {
         }
     }
 
-    /// What was found so far.
     pub fn found(&self) -> &SenderFindings {
         &self.found
     }
 
-    /// Counts from now on; what pairs are in stays known.
+    /// Starts counting now. The state of pairs is kept.
     pub fn begin(&mut self) {
         self.found = SenderFindings::default();
     }
 
-    /// The state of an avatar in this round, as the store has it.
+    /// Records an avatar's state in this round, as the store has it.
     pub fn publish(&mut self, at: usize, id: ObjectId, shown: LabAvatar, tick: Tick) {
         match &mut self.published[at] {
             Some(before) if before.id == id => {
@@ -107,7 +105,7 @@ impl SenderAudit {
         }
     }
 
-    /// An avatar has left.
+    /// Forgets an avatar that has left.
     pub fn forget(&mut self, at: usize) {
         self.published[at] = None;
         let count = self.published.len();
@@ -116,8 +114,7 @@ impl SenderAudit {
         }
     }
 
-    /// Looks at all that one watcher should know. `told`: what it would know had every packet arrived
-    /// at once.
+    /// Checks all that one watcher should know. `told` is what it would know if every packet had arrived at once.
     pub fn look(&mut self, watcher: usize, policy: &dyn Policy, told: &ReplicaSet, tick: Tick) {
         for object in (0..self.published.len()).filter(|object| *object != watcher) {
             self.look_at((watcher, object), policy, told, tick);
@@ -167,7 +164,7 @@ impl SenderAudit {
     }
 }
 
-/// How far off a place is, and what is no difference.
+/// How far a replica's place is off, and the floor for it.
 struct Off {
     error: f64,
     floor: f64,
@@ -178,7 +175,7 @@ impl Off {
         self.error > self.floor * (1.0 + ROOM)
     }
 
-    /// Which bound is broken, if one is.
+    /// Describes the broken bound, if any.
     fn complaint(
         &self,
         grade: &Grade,

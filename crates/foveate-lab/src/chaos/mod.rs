@@ -70,7 +70,7 @@ pub struct ChaosSpec {
     pub seed: u64,
     /// How long it goes on.
     pub time: Micros,
-    /// Honest clients.
+    /// Honest clients, or peers.
     pub clients: usize,
     /// Hostile ones.
     pub hostile: usize,
@@ -79,9 +79,14 @@ pub struct ChaosSpec {
 }
 
 impl ChaosSpec {
-    /// Eight honest and two hostile clients.
+    /// Twelve honest clients, of which eight or more are in on average, and two hostile ones.
     pub fn new(seed: u64, time: Micros) -> ChaosSpec {
-        ChaosSpec { seed, time, clients: 8, hostile: 2, flaw: None }
+        ChaosSpec { seed, time, clients: 12, hostile: 2, flaw: None }
+    }
+
+    /// Eight peers.
+    pub fn among_peers(seed: u64, time: Micros) -> ChaosSpec {
+        ChaosSpec { clients: 8, hostile: 0, ..ChaosSpec::new(seed, time) }
     }
 }
 

@@ -288,6 +288,12 @@ impl Swarm {
         self.report.violations.push(Violation { at: self.net.now(), what });
     }
 
+    /// Whose an object is, as a peer knows it.
+    fn claim(&self, at: usize, id: ObjectId) -> String {
+        let node = self.net.nodes[at].as_ref();
+        format!("{:?}", node.and_then(|node| node.peer.claim_on(id)))
+    }
+
     fn check(&mut self) {
         let Some(kind) = self.game.schema().kind(ITEM).cloned() else { return };
         let item = |lanes: &[i32]| TradeItem::get(&kind, lanes);
@@ -317,8 +323,10 @@ impl Swarm {
             for (id, (owner, truth)) in owned.iter().filter(|(_, (owner, _))| *owner != at) {
                 let known = node.peer.simulation.ghosts.lanes(*id).map(item);
                 if known.as_ref() != Some(truth) {
+                    let claims = [at, *owner].map(|at| self.claim(at, *id));
                     faults.push(format!(
-                        "replicas converge: {at} knows {known:?} of {id:?}, its owner {owner} {truth:?}"
+                        "replicas converge: {at} knows {known:?} of {id:?} by {}, its owner {owner} {truth:?} by {}",
+                        claims[0], claims[1]
                     ));
                 }
             }

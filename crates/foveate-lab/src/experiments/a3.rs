@@ -1,10 +1,9 @@
 //! `foveate lab a3`: the graded area of interest of A³, reproduced with its source's figures beside ours.
 //!
-//! Avatars walk from one random point to the next and pause there. A [`Publisher`] tells a few of them of
-//! all others under five policies, in rounds of 10 ms; every update that it sends counts as the
-//! source's 100 B. Predictions and floors are off. The source sends whether or not anything has changed, the engine only
-//! where there is a difference; so the whole world rises a little in every round, which changes every
-//! state and no distance.
+//! Avatars walk between random points and pause at each. A [`Publisher`] sends their states to a few of them under five
+//! policies, in rounds of 10 ms. Every update counts as the source's 100 B. Prediction and floors are off. The source
+//! sends whether or not anything has changed, while the engine sends only differences; so the whole world rises a
+//! little in every round, which changes every state and no distance.
 
 use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::avatar::{AvatarSpec, LabAvatar};
@@ -26,21 +25,21 @@ const UPDATE_BYTES: u64 = 100;
 const VIEW: Metres = Metres(120.0);
 const CRITICAL: Metres = Metres(40.0);
 const SPEED: f32 = 5.0;
-/// Seconds of rest at a waypoint, drawn evenly.
+/// Pauses at a waypoint in seconds, drawn evenly.
 const PAUSE: [f32; 2] = [0.0, 10.0];
 const OBSERVERS: usize = 8;
 const SECONDS: u32 = 20 * 60;
 const QUICK_OBSERVERS: usize = 4;
 const QUICK_SECONDS: u32 = 60;
-/// Seconds before measuring: everybody has joined.
+/// Seconds before measuring, in which all avatars join.
 const WARM_UP: u32 = 2;
 const COUNTS: [usize; 8] = [25, 50, 75, 100, 125, 150, 175, 200];
 const WORLDS: [f32; 2] = [300.0, 750.0];
-/// The world in which the source's figures come out.
+/// The side of the world in which the source's figures are reproduced.
 const FITTING: u32 = 300;
 const POLICIES: [&str; 5] = ["none", "circle", "attenuated", "fov", "a3"];
 const PRECISION: f32 = 1.0 / 64.0;
-/// Steps that the world rises in a round: one is within precision, and no difference.
+/// Steps that the world rises in a round: one step is within precision, and would be no difference.
 const RISE: f32 = 2.0;
 
 /// The source's means, by count and policy, in bytes per second.
@@ -65,15 +64,15 @@ const PAPER_MAX: [[f64; 5]; 8] = [
     [67_700.0, 56_100.0, 34_300.0, 32_400.0, 21_500.0],
     [77_600.0, 62_300.0, 37_500.0, 41_200.0, 28_900.0],
 ];
-/// What A³ saves of none's, circle's, attenuated's and field of view's bytes, in percent, on average over the counts.
+/// What A³ saves of the bytes of none, circle, attenuated and field of view, in percent; means over the counts.
 const PAPER_SAVING: [f64; 4] = [81.64, 63.51, 37.48, 33.58];
-/// The same of their maxima.
+/// The same for their maxima.
 const PAPER_MAX_SAVING: [f64; 4] = [60.10, 52.03, 24.81, 33.10];
-/// What C&A saves of C's mean and of its maximum.
+/// What C&A saves of the mean of C, and of its maximum.
 const PAPER_ATTENUATION: [f64; 2] = [41.59, 36.19];
 
-/// One row of the result; bytes per second to one client. `strict`: due once its age exceeds θ; otherwise
-/// once it has reached θ.
+/// One row of the result, in bytes per second to one client. With `strict` an update is due when its age exceeds θ,
+/// otherwise when it reaches θ.
 #[derive(Clone, Debug, Serialize)]
 pub struct A3Row {
     world: u32,
@@ -89,8 +88,8 @@ pub struct A3Row {
     seconds: u32,
 }
 
-/// A policy as the source has it: what leaves the view is not told of, and with `strict` an update is
-/// due when its age exceeds θ, not when it reaches it. On a clock of 10 ms, 250 ms become 260.
+/// A policy as in the source: nothing outside the view is sent, and with `strict` an update is due when its age exceeds
+/// θ, not when it reaches it. On a clock of 10 ms, 250 ms become 260.
 struct AsInSource<P> {
     policy: P,
     strict: bool,
@@ -99,7 +98,7 @@ struct AsInSource<P> {
 impl<P: Policy> Policy for AsInSource<P> {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let grade = self.policy.grade(sight)?;
-        // Times are whole microseconds: more than θ is at least one more.
+        // Times are whole microseconds: more than θ means at least one more.
         let more = Micros(u64::from(self.strict));
         Some(Grade { max_age: grade.max_age + more, ..grade })
     }
@@ -130,7 +129,7 @@ fn policies() -> Vec<Arc<dyn Policy>> {
     .concat()
 }
 
-/// How long, and for how many observers under each policy.
+/// How long to measure, and for how many observers under each policy.
 #[derive(Clone, Copy)]
 struct Plan {
     observers: usize,
@@ -138,7 +137,7 @@ struct Plan {
     seed: u64,
 }
 
-/// What one observer was sent: in all, and in its busiest second.
+/// Bytes sent to one observer: in all, and in its busiest second.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     before: u64,
@@ -151,10 +150,10 @@ struct Walkers {
     walk: Waypoint,
     publisher: Publisher,
     slots: Vec<Option<Slot>>,
-    /// The round in which each joins: phases of updates differ, as those of a running server do.
+    /// The round in which each avatar joins: phases of updates differ, as on a running server.
     joins: Vec<u32>,
     tick: u32,
-    /// By observer: the number of its next packet, and whether it got one.
+    /// For each observer the number of its next packet, and whether it got one in this round.
     sent: Vec<(u16, bool)>,
     tallies: Vec<Tally>,
 }
@@ -173,7 +172,7 @@ impl Walkers {
             fall: 0,
             facing_floor: 0.0,
         };
-        // Nothing is frozen or forgotten: the source knows neither.
+        // The source neither freezes nor forgets objects.
         let never = Micros(u64::from(u32::MAX));
         let rounds = Rounds { length: CHECK, freeze_after: never, forget_after: never };
         let mut rng = fastrand::Rng::with_seed(plan.seed ^ 0xa3);
@@ -225,7 +224,7 @@ impl Walkers {
         Ok(())
     }
 
-    /// One check of the schedule; what is sent arrives and is acknowledged at once.
+    /// Runs one round; what is sent arrives and is acknowledged at once.
     fn round(&mut self) -> Result<(), ExperimentError> {
         self.tick += 1;
         self.walk.step();
@@ -244,7 +243,7 @@ impl Walkers {
         Ok(())
     }
 
-    /// Counts a second's updates.
+    /// Ends a second.
     fn close_second(&mut self, measured: bool) {
         for (at, tally) in self.tallies.iter_mut().enumerate() {
             let observer = self.publisher.observer(ObserverId(at as u32));
@@ -258,10 +257,10 @@ impl Walkers {
     }
 }
 
-/// Bytes per second to one client: the mean, and the busiest second, as the mean over observers.
+/// Bytes per second to one client: the mean, and the busiest second, each as the mean over observers.
 type Rate = (f64, f64);
 
-/// One world of one size: for each policy the rates of both comparisons.
+/// Plays one world of one size. Returns the rates of both comparisons for each policy.
 fn simulate(side: f32, count: usize, plan: Plan) -> Result<Vec<[Rate; 2]>, ExperimentError> {
     let mut walkers = Walkers::new(side, count, plan)?;
     for second in 0..WARM_UP + plan.seconds {
@@ -280,7 +279,6 @@ fn simulate(side: f32, count: usize, plan: Plan) -> Result<Vec<[Rate; 2]>, Exper
     Ok(rates.chunks(2).map(|both| [both[0], both[1]]).collect())
 }
 
-/// `foveate lab a3`.
 pub struct A3Experiment;
 
 impl Experiment for A3Experiment {
@@ -337,7 +335,7 @@ fn of_world(rows: &[A3Row], world: u32, policy: &str) -> Vec<A3Row> {
     rows.iter().filter(|row| row.world == world && row.policy == policy).cloned().collect()
 }
 
-/// What one policy saves of another's bytes, in percent, on average over the counts.
+/// What one policy saves of another's bytes, in percent; the mean over the counts.
 fn saving(rows: &[A3Row], world: u32, of: Figure, [saver, other]: [&str; 2]) -> f64 {
     let (saver, other) = (of_world(rows, world, saver), of_world(rows, world, other));
     let saved = saver.iter().zip(&other).map(|(saver, other)| 1.0 - of(saver) / of(other));
@@ -349,7 +347,7 @@ type Figure = fn(&A3Row) -> f64;
 const MEANS: [Figure; 2] = [|row| row.mean_bps, |row| row.strict_mean_bps];
 const MAXIMA: [Figure; 2] = [|row| row.max_bps, |row| row.strict_max_bps];
 
-/// A saving: what it is of, by whom of whom, and what the source has.
+/// A saving: its figure, both versions of it, the saving policy and the other one, and the source's value.
 type Claim = (&'static str, [Figure; 2], [&'static str; 2], f64);
 
 /// All savings that the source states.
@@ -366,12 +364,13 @@ fn claims() -> Vec<Claim> {
     claims
 }
 
-/// Points by which savings may differ from the source's, of means and of maxima: it had one client and one run.
+/// Percentage points by which savings of means and of maxima may differ from the source's, which had one client and one
+/// run.
 const ROOM: [f64; 2] = [5.0, 10.0];
-/// Points by which the mean may differ from the source's.
+/// Percentage points by which the mean may differ from the source's.
 const SHARE_ROOM: f64 = 15.0;
-/// A short run has a twentieth of the samples: its figures may differ by so many times as much. Without
-/// attenuation they would differ by more.
+/// A quick run has a twentieth of the samples: its figures may differ by this many times as much. Without attenuation
+/// they would differ by more.
 const QUICK_ROOM: f64 = 3.0;
 
 fn judge(outcome: &mut ExperimentResult, rows: &[A3Row], options: RunOptions) {
@@ -382,7 +381,7 @@ fn judge(outcome: &mut ExperimentResult, rows: &[A3Row], options: RunOptions) {
         let text = format!("{} saves of {}'s {what}", pair[0], pair[1]);
         outcome.judge(Verdict::near(text, saved, (paper, room), "%"));
     }
-    // Of none there is no chance: 100 B each 260 ms.
+    // The policy none leaves nothing to chance: 100 B every 260 ms.
     let none = of_world(rows, FITTING, "none");
     let off = none.iter().map(|row| (row.strict_mean_bps / row.paper_mean_bps - 1.0).abs());
     let text = "none, strict: largest deviation of a mean from the source's";
@@ -486,7 +485,7 @@ fn plot(rows: &[A3Row], world: u32) -> Plot {
 mod tests {
     use super::*;
 
-    /// A³'s definitions, written down from its source without any code of the engine: relevance by policy.
+    /// Relevance under a policy, by A³'s definitions alone, without any code of the engine.
     fn relevance(policy: &str, distance: f32, ahead: bool) -> f32 {
         let near = distance <= 40.0;
         let fades = if near { 1.0 } else { (1.0 - (distance - 40.0) / 80.0).max(0.0) };
@@ -501,7 +500,7 @@ mod tests {
         }
     }
 
-    /// Updates to the observers by the source's rule alone, over the same walk, without the warm-up.
+    /// Updates to the observers by the source's rule alone, for the same movement, without the warm-up.
     fn by_the_book(walkers: &Walkers, plan: Plan, (policy, strict): (&str, bool)) -> u64 {
         let mut walk = walkers.walk.clone();
         let count = walk.len();

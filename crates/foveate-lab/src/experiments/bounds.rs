@@ -1,9 +1,9 @@
-//! `foveate lab bounds`: are the stated bounds kept, why not where they are not, and what gives way
+//! `foveate lab bounds`: whether the stated bounds are kept, why they are not where they are not, and which pairs wait
 //! when the budget is short.
 //!
-//! A world of bots among walls, everybody an observer of everybody, in four situations: a link that
-//! loses nothing and budget to spare; a bad link; a narrow link; and a quarter of the bytes that the
-//! view demands. The game brings the world ([`WalledWorld`]): the lab knows none.
+//! Bots move among walls, and all of them observe each other, in four situations: a lossless link and ample budget, a
+//! bad link, a narrow link, and a quarter of the bytes that the view demands. The caller provides the world
+//! ([`WalledWorld`]), since the lab depends on no game.
 
 mod describe;
 
@@ -26,42 +26,42 @@ const ROUND: Micros = Micros(50_000);
 const PRECISION: f32 = 1.0 / 64.0;
 /// Zones end at these shares of the world's side.
 const ZONES: [f32; 2] = [0.2, 0.4];
-/// Fields of the normal view.
+/// Fields of view in the normal view.
 const FIELDS: usize = 3;
-/// What cannot be seen is this many times looser, in the second view.
+/// In the second view, bounds of hidden objects are this many times looser.
 const HIDDEN: f32 = 4.0;
 const SEEDS: u64 = 10;
 const SECONDS: u64 = 60;
-/// With a short budget everybody has to be made known first; measuring begins after so many seconds.
+/// With a short budget all avatars have to become known first: measuring begins after this many seconds.
 const JOINING: u64 = 20;
 const QUICK_SEEDS: u64 = 2;
 const QUICK_SECONDS: u64 = 15;
-/// Bins of distance; the zones end between two of them.
+/// Bins of distance; zones end at bin boundaries.
 const BINS: usize = 11;
 /// The width of a bin as a share of the world's side.
 const BIN_SHARE: f32 = 2.0 / 15.0;
-/// Bins with fewer samples say nothing.
+/// Samples that a bin needs to be judged.
 const ENOUGH: u64 = 1_000;
 /// A farther bin has at least this share of the nearer one's error and staleness.
 const RISES: f64 = 0.95;
 /// The short budget, as a share of what the view demands.
 const SHARE: f64 = 0.25;
-/// No pair that its observer knows waits for longer than this many times its θ′ under that budget.
+/// Under that budget, no pair that its observer knows waits longer than this many times its θ′.
 pub const LONGEST_WAIT: f64 = 400.0;
-/// Coherence is looked at once in so many rounds.
+/// Rounds between two samples of coherence.
 const COHERENCE_EVERY: u32 = 10;
 
-/// Bots' avatars are as wide as the arena's: the unit of Inc and Inj.
+/// Width of the bots' avatars, as in the arena: the unit of Inc and Inj.
 const AVATAR_WIDTH: f64 = 2.0;
 const LATENCY: Micros = Micros(80_000);
 const JITTER: Micros = Micros(20_000);
 /// Bytes that the narrow link's queue holds: two of the largest packets.
 const QUEUE: u64 = 2_400;
 
-/// Movement that somebody else brought.
-struct Brought(Box<dyn Movement>);
+/// Movement provided by the caller.
+struct ProvidedMovement(Box<dyn Movement>);
 
-impl Movement for Brought {
+impl Movement for ProvidedMovement {
     fn len(&self) -> usize {
         self.0.len()
     }
@@ -92,11 +92,11 @@ impl Movement for Brought {
 enum Part {
     /// No delay, no loss, no limit.
     Lossless,
-    /// 5 % bursty loss, 80 ± 20 ms each way.
+    /// 5 % loss in bursts, 80 ± 20 ms each way.
     Lossy,
-    /// A rate limit with a short queue, reordering and duplicates as well.
+    /// A rate limit with a short queue, and also reordering and duplicates.
     Narrow,
-    /// A quarter of the demanded bytes over a perfect link: what the scheduler alone does.
+    /// A quarter of the demanded bytes over a perfect link, which shows the scheduler alone.
     Quarter,
     /// The same over the bad link.
     QuarterLossy,
@@ -120,7 +120,7 @@ impl Part {
         matches!(self, Part::Quarter | Part::QuarterLossy)
     }
 
-    /// Links in both directions; `demand`: bytes per second that the view asks for.
+    /// Links in both directions; `demand` is the view's demand in bytes per second.
     fn link(self, demand: f64) -> LinkSpec {
         let bad = LinkSpec {
             latency: Latency::Normal(LATENCY, JITTER),
@@ -145,7 +145,7 @@ impl Part {
 enum Sees {
     /// VFC's normal view.
     Normal,
-    /// The same, looser for what is behind walls.
+    /// The same, looser for objects behind walls.
     Visible,
 }
 
@@ -175,7 +175,7 @@ impl Sees {
     }
 }
 
-/// What one view found over all seeds, part by part.
+/// Results of one view over all seeds, by part.
 struct Measured {
     sees: Sees,
     side: f32,
@@ -188,7 +188,7 @@ impl Measured {
     }
 }
 
-/// One row of the result, of one part of the experiment.
+/// One row of the result: one part of the experiment.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     part: &'static str,
@@ -310,7 +310,7 @@ fn violation_rows(part: Part, sees: Sees, found: &Findings) -> Vec<ViolationRow>
     rows
 }
 
-/// The bins that have enough samples, each compared with the one before it.
+/// The bins with enough samples, each compared with the one before it.
 fn bin_rows(part: Part, sees: Sees, side: f32, bins: &[Bin]) -> Vec<BinRow> {
     let width = BIN_SHARE * side;
     let mut rows: Vec<BinRow> = Vec::new();
@@ -347,13 +347,14 @@ struct Case {
     part: Part,
     seed: u64,
     seconds: u64,
-    /// Bytes per observer and round that the view demands; for parts after the first.
+    /// Bytes per observer and round that the view demands; set for all parts but the first.
     demand: f64,
 }
 
 fn run(world: WalledWorld, case: &Case, progress: &Progress) -> Result<Findings, ExperimentError> {
     let WalledWorld { movement, sight } = world;
-    let (movement, link) = (Brought(movement), case.part.link(case.demand / ROUND.as_secs()));
+    let (movement, link) =
+        (ProvidedMovement(movement), case.part.link(case.demand / ROUND.as_secs()));
     let side = movement.side();
     let avatar = AvatarSpec {
         precision: PRECISION,
@@ -368,7 +369,7 @@ fn run(world: WalledWorld, case: &Case, progress: &Progress) -> Result<Findings,
         round: ROUND,
         policy: case.sees.policy(side, sight)?,
         down: link,
-        // Acknowledgements have room: it is the way down that is narrow.
+        // Only the direction from the server is limited: acknowledgements always have room.
         up: LinkSpec { rate: None, ..link },
         budget: short.then(|| Bytes((SHARE * case.demand).round().max(1.0) as u32)),
         avatar,
@@ -399,7 +400,7 @@ fn run(world: WalledWorld, case: &Case, progress: &Progress) -> Result<Findings,
     Ok(session.findings())
 }
 
-/// All parts of one view on one seed's world.
+/// All parts of one view in one seed's world.
 fn seed_run(
     host: &dyn LabHost,
     (sees, seed): (Sees, u64),
@@ -419,7 +420,6 @@ fn seed_run(
     Ok(all)
 }
 
-/// `foveate lab bounds`.
 pub struct BoundsExperiment;
 
 impl Experiment for BoundsExperiment {

@@ -1,5 +1,5 @@
-//! `foveate lab codec`: what an update costs, beside other codecs and the ideal order-0 coder, on
-//! recordings that the tables were not trained on.
+//! `foveate lab codec`: the size of an update, beside other codecs and the ideal order-0 coder, on recordings that the
+//! tables were not trained on.
 
 use super::rivals::{self, BitmapSize, Rival};
 use super::vfc::TraceFiles;
@@ -38,7 +38,7 @@ pub struct CodecRow {
     ratio_to_ideal: f64,
 }
 
-/// What VFC4FPS's bitmap compression makes of the avatars that changed: its clients send no others.
+/// The result of VFC4FPS's bitmap compression for the avatars that changed, the only ones that its clients send.
 #[derive(Clone, Debug, Serialize)]
 struct BitmapRow {
     trace: String,
@@ -46,11 +46,11 @@ struct BitmapRow {
     records: u64,
     bytes_per_avatar: f64,
     share_of_record: f64,
-    /// Packets that the decoder did not give back.
+    /// Packets that the decoder did not reproduce.
     broken_packets: u64,
 }
 
-/// What one recording gives.
+/// Results for one recording.
 struct Measured {
     rows: Vec<CodecRow>,
     bitmap: BitmapRow,
@@ -93,13 +93,13 @@ fn measure(
     }
     let each = updates.max(1) as f64;
     let cost = Cost { place: sum.place / each, facing: sum.facing / each, rest: sum.rest / each };
-    // The header, and half a byte on average to end on a whole one.
+    // The header, and on average half a byte of padding.
     let header = (STATE_HEADER as f64 + 0.5) * 8.0 * f64::from(packets) / each;
     Ok((cost, cost.place + cost.facing + cost.rest + header))
 }
 
-/// The entropy of constant-velocity residuals of this very stream, summed over the axes: what an
-/// order-0 coder that knew their distribution would need.
+/// The entropy of this stream's constant-velocity residuals, summed over the axes: what an order-0 coder that knew
+/// their distribution would need.
 fn ideal(recording: &Recorded, kind: &Kind, age: usize) -> f64 {
     let Some(place) = &kind.place else { return 0.0 };
     let mut seen: [BTreeMap<i64, u64>; 3] = Default::default();
@@ -127,14 +127,14 @@ fn ideal(recording: &Recorded, kind: &Kind, age: usize) -> f64 {
     seen.iter().map(entropy).sum()
 }
 
-/// A table and what it was trained on.
+/// A table and the recordings that it was trained on.
 struct Trained {
     on: String,
     models: Models,
 }
 
-/// Tables that have not seen `test`: one for each other recording, one for all of them; and the one
-/// that ships, which has seen the recordings of the repository.
+/// Tables that have not seen `test`: one for each other recording, and one for all of them; and the built-in table,
+/// which has seen the recordings of the repository.
 fn tables(
     test: &Named,
     training: &[Named],
@@ -212,19 +212,18 @@ fn rows_of(
 struct CodecArguments {
     #[command(flatten)]
     files: TraceFiles,
-    /// Recordings to train on, each when it is not the one at hand
+    /// Recordings to train on; a recording is never tested with a table trained on it
     #[arg(long = "train-on", value_name = "FILE", default_values = [
         "traces/openarena_oa_dm3_16bots.csv.gz",
         "traces/openarena_oa_thor_ctf_60bots.csv.gz",
         "traces/cube2_two_towers_32bots.csv.gz",
     ])]
     train_on: Vec<PathBuf>,
-    /// Train on all of --train-on and write the table that ships
+    /// Train on all of --train-on and write the built-in table to this file
     #[arg(long, value_name = "FILE")]
     write_table: Option<PathBuf>,
 }
 
-/// `foveate lab codec`.
 pub struct CodecExperiment;
 
 impl Experiment for CodecExperiment {
@@ -253,7 +252,7 @@ impl Experiment for CodecExperiment {
     }
 }
 
-/// Measures the recordings in `test`; trains on those in `training` other than the one at hand.
+/// Measures the recordings in `test`, each with tables trained on the others in `training`.
 fn lab(
     test: &[PathBuf],
     training: &[PathBuf],
@@ -270,7 +269,7 @@ fn lab(
     finish(&rows.into_iter().collect::<Result<Vec<_>, _>>()?, options)
 }
 
-/// Trains the table that ships and writes it to a file; nothing is measured.
+/// Trains the built-in table and writes it to a file, without measuring.
 fn write_table(
     path: &Path,
     recordings: &[PathBuf],
@@ -375,7 +374,7 @@ fn bitmap_table(measured: &[Measured]) -> Table {
     table
 }
 
-/// An update of ours takes at most this share of the bitmap's bits, whatever its baseline's age.
+/// One of our updates takes at most this share of the bitmap's bits, whatever its baseline's age.
 const OF_BITMAP: f64 = 1.0 / 3.0;
 
 fn judge(outcome: &mut ExperimentResult, rows: &[CodecRow], measured: &[Measured], quick: bool) {
@@ -385,7 +384,7 @@ fn judge(outcome: &mut ExperimentResult, rows: &[CodecRow], measured: &[Measured
             "{} at {:.0} ms, trained on {}: position bits, of the ideal",
             row.trace, row.baseline_ms, row.trained_on
         );
-        // Long baselines are the hardest: tables from short recordings are at the limit there.
+        // Old baselines are the hardest case, for which tables from short recordings barely suffice.
         let untrained = quick && row.baseline_ms > 100.0;
         let verdict = Verdict::at_most(name, row.ratio_to_ideal, limit, "×");
         outcome.judge(verdict.reported_only(untrained));
@@ -408,7 +407,7 @@ fn judge(outcome: &mut ExperimentResult, rows: &[CodecRow], measured: &[Measured
     }
 }
 
-/// Whether some training recording is of the tested game: recordings are named after theirs.
+/// Whether any training recording is of the tested game, by the prefix of their names.
 fn same_game(trace: &str, trained_on: &str) -> bool {
     let game = |name: &str| name.split('_').next().unwrap_or_default().to_owned();
     trained_on.split('+').any(|name| game(name) == game(trace))
@@ -431,7 +430,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_recording_of_people_who_stand_is_refused_by_name() {
+    fn a_recording_without_movement_is_rejected_with_its_name() {
         let rows: String = (0..20).map(|at| format!("{},1,5,5,5,0,0\n", at * 50)).collect();
         let text = format!("{}\n{rows}", crate::trace::opening_lines());
         let trace = Trace::from_reader(text.as_bytes(), Path::new("still.csv")).unwrap();

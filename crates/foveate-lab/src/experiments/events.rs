@@ -1,7 +1,7 @@
-//! `foveate lab events`: what filtering events by place saves, and whether the right players are told.
+//! `foveate lab events`: what filtering events by place saves, and whether exactly the right players receive them.
 //!
-//! The server and the clients that ship play a script: where every player is in every tick, and which events happen.
-//! So the audit knows from the script alone which player had to notice which event, by a distance of its own.
+//! The server and clients that ship play a script: every player's place in every tick, and all events. So the audit
+//! knows from the script alone which players had to notice which events, with a distance function of its own.
 
 mod describe;
 
@@ -22,44 +22,44 @@ use std::f32::consts::TAU;
 use std::sync::Arc;
 
 const COUNTS: [usize; 3] = [16, 64, 200];
-/// Players of the parts with zooms, with two eyes and with loss.
+/// Players in the parts with zooms, with two eyes and with loss.
 const SOME: usize = 64;
 const ROUND: Micros = Micros::from_millis(50);
 const ROUNDS_PER_SECOND: f32 = 20.0;
-/// Rounds before the first event: all players are in by then.
+/// Rounds before the first event, in which all players join.
 const WARM_UP: usize = 20;
-/// Rounds after the last event: what is under way arrives.
+/// Rounds after the last event, in which packets under way arrive.
 const DRAIN: usize = 40;
-/// The side of the world is this times the root of the number of players.
+/// The side of the world divided by the square root of the number of players.
 const SPACING: f32 = 40.0;
-/// Places are whole steps, so many a unit: the script holds just what the server has.
+/// Steps per unit. Places are whole steps, so that the script holds exactly what the server has.
 const STEPS: f32 = 16.0;
 /// A shot's length, in units.
 const SHOT: f32 = 40.0;
 const NEAR_ZONE: f32 = 60.0;
-/// The zoom's first zone is so many times longer, and its first field so wide.
+/// A zoom multiplies the radius of the first zone, and narrows the first field of view to this angle in degrees.
 const ZOOM: (f64, f64) = (2.0, 35.0);
 const LOSS: f64 = 0.05;
-/// In the part with loss: how long what the server sends takes.
+/// Latency of what the server sends, in the part with loss.
 const LATENCY: Micros = Micros::from_millis(40);
-/// Players nearer to the edge of an event than this are not judged, in units: the server computes in `f32`.
+/// Players nearer to the edge of an event than this are not judged, in units, since the server computes in `f32`.
 const EDGE: f64 = 1e-3;
 
-/// What happens.
+/// The kinds of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum What {
     /// A footstep, at a point.
     Step,
     /// A shot, along a line.
     Shot,
-    /// A player falls, at a point; must arrive.
+    /// A player's death, at a point; sent reliably.
     Fall,
 }
 
 impl What {
     const ALL: [What; 3] = [What::Step, What::Shot, What::Fall];
 
-    /// How many a second each player makes.
+    /// Events per second and player.
     fn rate(self) -> f32 {
         match self {
             What::Step => 2.0,
@@ -68,7 +68,7 @@ impl What {
         }
     }
 
-    /// From how far it is noticed, in units.
+    /// The radius within which it is noticed, in units.
     fn radius(self) -> f32 {
         match self {
             What::Step => 20.0,
@@ -78,8 +78,8 @@ impl What {
     }
 }
 
-/// One event, as the game sends it: the number is where a game has its shooter and target. Ends are in steps, equal
-/// for what is at a point and then sent once.
+/// One event as the game sends it. The number takes the place of a real game's shooter and target. Ends are in steps;
+/// at a point they are equal, and only one is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Noise {
     number: u32,
@@ -108,12 +108,11 @@ struct Stand {
     yaw: f32,
 }
 
-/// Where all players are in each round, and what each does in it; events are numbered in the order in which they
-/// happen.
+/// Every player's place in every round, and the events of every round, numbered in order.
 struct Script {
     side: f32,
     stands: Vec<Vec<Stand>>,
-    /// By round: the player's index and the event.
+    /// For each round, players' indices with their events.
     noises: Vec<Vec<(usize, Noise)>>,
     seconds: f64,
 }
@@ -155,7 +154,7 @@ impl Script {
     }
 }
 
-/// To whole steps, and 240ths of a turn.
+/// Rounds a place to whole steps, and a yaw to 240ths of a turn.
 fn snapped(pos: [f32; 3], yaw: f32) -> Stand {
     let pos = [pos[0], pos[1]].map(|it| (it * STEPS).round() / STEPS);
     Stand { pos, yaw: (yaw / TAU * 240.0).round() * TAU / 240.0 }
@@ -257,19 +256,19 @@ impl Case {
         Case { part, players, filtered }
     }
 
-    /// In the part with zooms every other player uses one.
+    /// Whether a player uses a zoom: every other one does, in the part with zooms.
     fn zooms(&self, player: usize) -> bool {
         self.part == "zoom" && player % 2 == 1
     }
 
-    /// The players from whose avatars one looks: its own, and in the part with two eyes every other player also from
-    /// the next one's.
+    /// The players from whose avatars a player observes: its own, and in the part with two eyes, for every other
+    /// player, also the next one's.
     fn eyes(&self, player: usize) -> impl Iterator<Item = usize> + use<> {
         let next = (self.part == "eyes" && player % 2 == 1).then_some((player + 1) % self.players);
         std::iter::once(player).chain(next)
     }
 
-    /// What a link does to what the client sends, and to what the server does.
+    /// The conditions of what a client sends, and of what the server sends.
     fn links(&self) -> [LinkSpec; 2] {
         let lossy = LinkSpec { loss: Loss::Bernoulli(LOSS), ..LinkSpec::PERFECT };
         match self.part {
@@ -279,27 +278,26 @@ impl Case {
     }
 }
 
-/// What one player was sent and received.
+/// What one player was sent.
 #[derive(Clone, Default)]
-struct Told {
-    /// In the order of arrival.
+struct Received {
     noises: Vec<Noise>,
     event_bytes: u64,
     bytes: u64,
 }
 
 struct Played {
-    told: Vec<Told>,
+    received: Vec<Received>,
     counts: EventCounts,
 }
 
-/// A client's round begins this much after the server's: what takes no time has arrived by then.
+/// A client's round begins this much after the server's, so that what arrives without delay has arrived.
 const AFTER: Micros = Micros(1);
 
 /// The server and its clients.
 struct Town {
     sessions: SessionNetwork<Scripted>,
-    told: Vec<Told>,
+    received: Vec<Received>,
 }
 
 impl Town {
@@ -308,7 +306,7 @@ impl Town {
         let mut sessions = SessionNetwork::new(Arc::clone(game), ServerSettings::default(), spec);
         sessions.sent = Some(Vec::new());
         sessions.run(AFTER, |_, _, _, _| {});
-        // By its own clock a client has missed its first rounds: the next begins a whole one after it connects.
+        // By its own clock a client has missed its first rounds, so its next one begins a full round after it connects.
         let placement = Placement { skew: ROUND * 4, ..Placement::PLAIN };
         for player in 0..case.players {
             let at = sessions.add(&format!("p{player}"), &[], placement);
@@ -316,7 +314,7 @@ impl Town {
             let [up, down] = case.links();
             sessions.connect_over(at, [Path::new(up, seed ^ 1), Path::new(down, seed)]);
         }
-        Town { sessions, told: vec![Told::default(); case.players] }
+        Town { sessions, received: vec![Received::default(); case.players] }
     }
 
     fn round(&mut self, case: &Case, round: usize) {
@@ -330,20 +328,20 @@ impl Town {
         for (from, to, outgoing) in self.sessions.sent.iter_mut().flat_map(std::mem::take) {
             if from == 0 {
                 let (bytes, events) = sizes(&outgoing);
-                self.told[to - 1].bytes += bytes as u64;
-                self.told[to - 1].event_bytes += events as u64;
+                self.received[to - 1].bytes += bytes as u64;
+                self.received[to - 1].event_bytes += events as u64;
             }
         }
         for (at, news) in self.sessions.news.drain(..) {
             if let News::Event(noise) = news {
-                self.told[at - 1].noises.push(noise);
+                self.received[at - 1].noises.push(noise);
             }
         }
     }
 }
 
-/// A outgoing's bytes, and how many of them are there for events: with the events the length before them, and the whole
-/// frame where it carries nothing else.
+/// Bytes of an outgoing packet, and how many of them are due to events: the events with their length, or the whole
+/// frame if it has nothing else.
 fn sizes(outgoing: &Outgoing) -> (usize, usize) {
     match outgoing {
         Outgoing::Message(bytes) => {
@@ -368,26 +366,26 @@ fn play(case: &Case, script: &Arc<Script>, seed: u64) -> Result<Played, SchemaEr
     let mut town = Town::new(case, &game, seed);
     (1..script.stands.len()).for_each(|round| town.round(case, round));
     let counts = town.sessions.server().map_or_else(EventCounts::default, |it| it.event_counts());
-    Ok(Played { counts, told: town.told })
+    Ok(Played { counts, received: town.received })
 }
 
-/// What the audit found, in pairs of an event and a player.
+/// The audit's results, in pairs of an event and a player.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 struct Findings {
-    /// The player has to notice the event.
+    /// The player had to notice the event.
     due: u64,
     missing: u64,
     superfluous: u64,
-    /// Told more than once.
+    /// The player received the event more than once.
     twice: u64,
-    /// Too near to the edge to be judged.
+    /// The player was too near to the edge to be judged.
     at_edge: u64,
-    /// The player crosses the edge in the very tick of the event: the server judges by where players were at the end
-    /// of the tick before, as rules do.
+    /// The player crosses the edge in the tick of the event. The server judges by the places at the end of the previous
+    /// tick, as rules do.
     crossing: u64,
     reliable_due: u64,
     reliable_missing: u64,
-    /// Reliable events that came after a later one.
+    /// Reliable events that arrived after a later one.
     out_of_order: u64,
 }
 
@@ -398,16 +396,16 @@ impl Findings {
     }
 }
 
-/// Compares what players were told with what the script says they had to notice.
-fn audit(case: &Case, script: &Script, told: &[Told]) -> Findings {
+/// Compares what players received with what they had to notice by the script.
+fn audit(case: &Case, script: &Script, received: &[Received]) -> Findings {
     let mut found = Findings::default();
-    for (player, told) in told.iter().enumerate() {
+    for (player, received) in received.iter().enumerate() {
         let mut copies = vec![0u8; script.happened()];
-        for noise in &told.noises {
+        for noise in &received.noises {
             let count = &mut copies[noise.number as usize];
             *count = count.saturating_add(1);
         }
-        let falls = told.noises.iter().filter(|it| it.what == What::Fall).map(|it| it.number);
+        let falls = received.noises.iter().filter(|it| it.what == What::Fall).map(|it| it.number);
         let falls: Vec<u32> = falls.collect();
         found.out_of_order += falls.windows(2).filter(|pair| pair[0] > pair[1]).count() as u64;
         for (round, noises) in script.noises.iter().enumerate() {
@@ -442,7 +440,7 @@ impl Findings {
     }
 }
 
-/// How far within an event's reach a player's eye at `stand` is, in units; negative: out of reach.
+/// How far within an event's radius a player at `stand` is, in units; negative outside.
 fn depth(case: &Case, player: usize, stand: Stand, noise: &Noise) -> f64 {
     if !case.filtered {
         return f64::INFINITY;
@@ -454,19 +452,19 @@ fn depth(case: &Case, player: usize, stand: Stand, noise: &Noise) -> f64 {
     if !case.zooms(player) {
         return near;
     }
-    // A zoom notices an end that is ahead from farther off.
+    // With a zoom, an end that is ahead is noticed from farther off.
     let (sin, cos) = f64::from(stand.yaw).sin_cos();
     let ahead = ends.map(|end| {
         let (x, y) = (end[0] - eye[0], end[1] - eye[1]);
         let off_axis = (cos * y - sin * x).atan2(cos * x + sin * y).abs();
         let angle = (ZOOM.1 / 2.0).to_radians() - off_axis;
-        // Both as lengths, so that they compare.
+        // Both are lengths, so that they can be compared.
         (radius * ZOOM.0 - x.hypot(y)).min(angle * x.hypot(y))
     });
     near.max(ahead[0]).max(ahead[1])
 }
 
-/// From a point to a segment: to an end where the angle there is not acute, else the height of the triangle.
+/// Distance from a point to a segment: to an end if the angle there is not acute, otherwise the height of the triangle.
 fn distance(point: [f64; 2], [from, to]: [[f64; 2]; 2]) -> f64 {
     let side = |a: [f64; 2], b: [f64; 2]| (b[0] - a[0]).hypot(b[1] - a[1]);
     let (left, right, base) = (side(point, from), side(point, to), side(from, to));
@@ -488,18 +486,18 @@ struct Row {
     filtered: bool,
     side: f32,
     seconds: f64,
-    /// In the whole world.
+    /// Events per second in the whole world.
     happened_s: f64,
-    /// To one player.
+    /// Events per second to one player.
     delivered_s: f64,
-    /// Of all that happened.
+    /// Delivered events as a share of all events.
     share: f64,
     event_bytes_s: f64,
     bytes_s: f64,
-    /// Event bytes without the filter by event bytes with it.
+    /// Event bytes without the filter, divided by those with it.
     saved: Option<f64>,
     dropped: u64,
-    /// Of unreliable events that are due.
+    /// Lost unreliable events, as a share of those due.
     lost_share: f64,
     #[serde(flatten)]
     found: Findings,
@@ -507,13 +505,13 @@ struct Row {
 
 fn measure(case: &Case, options: RunOptions) -> Result<Row, ExperimentError> {
     let seconds = if options.quick { 10 } else { 60 };
-    // The same script with and without the filter.
+    // The same script, with and without the filter.
     let script = Arc::new(Script::new(case.players, seconds, options.seed));
-    let Played { told, counts } = play(case, &script, options.seed)?;
+    let Played { received, counts } = play(case, &script, options.seed)?;
     let each = case.players as f64 * script.seconds;
-    let delivered: usize = told.iter().map(|it| it.noises.len()).sum();
-    let bytes = |of: fn(&Told) -> u64| told.iter().map(of).sum::<u64>() as f64 / each;
-    let found = audit(case, &script, &told);
+    let delivered: usize = received.iter().map(|it| it.noises.len()).sum();
+    let bytes = |of: fn(&Received) -> u64| received.iter().map(of).sum::<u64>() as f64 / each;
+    let found = audit(case, &script, &received);
     Ok(Row {
         part: case.part,
         players: case.players,
@@ -532,7 +530,6 @@ fn measure(case: &Case, options: RunOptions) -> Result<Row, ExperimentError> {
     })
 }
 
-/// `foveate lab events`.
 pub struct EventsExperiment;
 
 impl Experiment for EventsExperiment {
@@ -549,7 +546,7 @@ impl Experiment for EventsExperiment {
     }
 }
 
-/// Plays everything.
+/// Plays all cases.
 fn lab(options: RunOptions) -> Result<Done, ExperimentError> {
     let pair = |players| [true, false].map(|filtered| Case::new("perfect", players, filtered));
     let mut cases: Vec<Case> = COUNTS.into_iter().rev().flat_map(pair).collect();
@@ -568,7 +565,7 @@ fn lab(options: RunOptions) -> Result<Done, ExperimentError> {
     describe::finish(&rows, options)
 }
 
-/// The factor in event bytes against the same players without the filter.
+/// Event bytes of the same players without the filter, divided by those with it.
 fn saved(rows: &[Row], row: &Row) -> Option<f64> {
     let same = |it: &&Row| !it.filtered && (it.part, it.players) == (row.part, row.players);
     let all = rows.iter().find(same).filter(|_| row.filtered)?;
@@ -609,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zoom_reaches_twice_as_far_ahead_and_no_farther_aside() {
+    fn a_zoom_reaches_twice_as_far_ahead_and_no_farther_to_the_sides() {
         let case = Case::new("zoom", 2, true);
         let stand = Stand { pos: [100.0, 100.0], yaw: TAU / 4.0 };
         let step = |x: f32, y: f32| Noise {
@@ -618,7 +615,7 @@ mod tests {
             at: [x, y].map(|it| (it * STEPS) as i16),
             to: None,
         };
-        // Looks along y; steps carry 20 units.
+        // The eye looks along +y; steps carry 20 units.
         for (x, y, normal, zoomed) in [
             (100.0, 135.0, false, true),
             (100.0, 141.0, false, false),
@@ -633,18 +630,18 @@ mod tests {
     }
 
     #[test]
-    fn the_audit_finds_what_is_missing_superfluous_doubled_or_out_of_order() {
+    fn the_audit_finds_missing_superfluous_duplicate_and_misordered_events() {
         let case = Case::new("perfect", 16, true);
         let script = Arc::new(Script::new(16, 3, 5));
-        let told = play(&case, &script, 5).unwrap().told;
-        let clean = audit(&case, &script, &told);
+        let received = play(&case, &script, 5).unwrap().received;
+        let clean = audit(&case, &script, &received);
         assert!(clean.due > 300 && clean.reliable_due > 10, "{clean:?}");
         let wrong = |it: &Findings| [it.missing, it.superfluous, it.twice, it.out_of_order];
         assert_eq!(wrong(&clean), [0; 4]);
         let tampered = |change: &dyn Fn(&mut Vec<Noise>)| {
-            let mut told = told.clone();
-            told.iter_mut().for_each(|it| change(&mut it.noises));
-            wrong(&audit(&case, &script, &told))
+            let mut received = received.clone();
+            received.iter_mut().for_each(|it| change(&mut it.noises));
+            wrong(&audit(&case, &script, &received))
         };
         assert_eq!(tampered(&|it| it.truncate(it.len() - 1))[0], 16);
         assert_eq!(tampered(&|it| it.push(it[0]))[2], 16);
@@ -655,11 +652,11 @@ mod tests {
     }
 
     #[test]
-    fn zooms_and_second_eyes_are_told_of_more_and_once() {
+    fn zooms_and_second_eyes_receive_more_events_and_each_once() {
         let script = Arc::new(Script::new(16, 3, 5));
         let found = ["perfect", "zoom", "eyes"].map(|part| {
             let case = Case::new(part, 16, true);
-            let found = audit(&case, &script, &play(&case, &script, 5).unwrap().told);
+            let found = audit(&case, &script, &play(&case, &script, 5).unwrap().received);
             assert_eq!([found.missing, found.superfluous, found.twice], [0; 3], "{part}");
             found.due
         });

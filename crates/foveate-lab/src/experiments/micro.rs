@@ -1,4 +1,4 @@
-//! What single steps cost: grading a pair, coding an update, reading one.
+//! The cost of single steps: grading a pair, encoding an update, decoding one.
 
 use super::{ExperimentError, LabHost};
 use crate::avatar::AvatarSpec;
@@ -19,7 +19,7 @@ const REPEATS: usize = 40;
 const BATCH: usize = 20;
 const AGE: u32 = 4;
 
-/// Two states of everybody in a crowd, some rounds apart.
+/// Two states of all avatars of a crowd, some rounds apart.
 struct Sample {
     schema: Arc<Schema>,
     then: Vec<Vec<i32>>,
@@ -75,7 +75,7 @@ fn sights() -> Vec<Sight> {
     (0..PAIRS).map(sight).collect()
 }
 
-/// Nanoseconds for each of `count` things that `run` does.
+/// Nanoseconds per item; `run` handles `count` items.
 fn each(meter: &dyn LabHost, count: usize, mut run: impl FnMut()) -> f64 {
     run();
     let start = meter.now_ns();
@@ -83,7 +83,7 @@ fn each(meter: &dyn LabHost, count: usize, mut run: impl FnMut()) -> f64 {
     (meter.now_ns() - start) as f64 / (REPEATS * count) as f64
 }
 
-/// A table of what single steps cost on this machine.
+/// A table of the cost of single steps on this machine.
 pub fn table(seed: u64, meter: &dyn LabHost) -> Result<Table, ExperimentError> {
     let sample = Sample::new(seed)?;
     let kind = &sample.schema.kinds()[0];

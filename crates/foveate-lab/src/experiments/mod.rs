@@ -1,6 +1,6 @@
-//! The experiments: each runs, and leaves rows for programs and tables and a report for people.
+//! The experiments. Each runs and returns rows for programs, and tables and a report for people.
 //!
-//! A new one is a file here and a line in [`ALL`]; commands, smoke test and docs follow from that.
+//! To add one, add a file here and a line in [`ALL`]; the commands, the smoke test and the docs list it from there.
 
 pub mod a3;
 pub mod bounds;
@@ -40,19 +40,19 @@ pub const ALL: &[&dyn Experiment] = &[
     &vfc::VfcExperiment,
 ];
 
-/// What an experiment leaves.
+/// The results of an experiment.
 pub struct Done {
     /// Rows for programs.
     pub outcome: ExperimentResult,
     /// Tables for people.
     pub tables: Vec<Table>,
-    /// Remarks to be printed below the tables.
+    /// Remarks to print below the tables.
     pub notes: Vec<String>,
-    /// The page.
+    /// The HTML report.
     pub report: Report,
 }
 
-/// An experiment that could not be done.
+/// Why an experiment could not run.
 #[derive(Debug, Error)]
 pub enum ExperimentError {
     /// The trace is not usable.
@@ -64,24 +64,23 @@ pub enum ExperimentError {
     /// The world does not fit a schema.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// A view is not usable.
     #[error(transparent)]
     View(#[from] ViewError),
-    /// The rows could not be put together.
+    /// The rows could not be serialised.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// An option with a value that the experiment cannot use.
+    /// An option has a value that the experiment cannot use.
     #[error("{0}")]
     Usage(String),
 }
 
-/// A recording's name: its file's, without the endings.
+/// A recording's name: its file name without the extensions.
 pub fn trace_name(path: &std::path::Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     name.trim_end_matches(".gz").trim_end_matches(".csv").to_owned()
 }
 
-/// Runs jobs on all cores; results in the order of the jobs.
+/// Runs jobs on all cores; results are in the order of the jobs.
 pub fn in_parallel<J: Sync, R: Send>(jobs: &[J], run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -95,7 +94,7 @@ pub fn in_parallel<J: Sync, R: Send>(jobs: &[J], run: impl Fn(&J) -> R + Sync) -
             }
         };
         let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
-        // A job that panics must not leave a hole: the results after it would be taken for others'.
+        // A panic must be passed on: without it, results after the missing one would be taken for those of other jobs.
         let joined = workers.into_iter().map(std::thread::ScopedJoinHandle::join);
         joined.flat_map(|done| done.unwrap_or_else(|why| std::panic::resume_unwind(why))).collect()
     });

@@ -1,5 +1,5 @@
-//! How an experiment presents itself: name, options, run. The program joins the lists of all crates that have
-//! experiments ([`super::ALL`] is this one's) and makes its commands, the smoke test and the list in the docs of them.
+//! The interface of an experiment: name, options, run. The program joins the lists of all crates with experiments
+//! ([`super::ALL`] is this crate's); commands, the smoke test and the list in the docs come from that.
 
 use super::{Done, ExperimentError};
 use crate::movement::Movement;
@@ -7,27 +7,26 @@ use clap::{ArgMatches, Command, FromArgMatches};
 use foveate_sync::interest::Visibility;
 use std::sync::Arc;
 
-/// An experiment in virtual time. To add one: a file with a type that implements this, and its line in [`super::ALL`].
+/// An experiment in virtual time. To add one, implement this for a type in a new file, and add it to [`super::ALL`].
 pub trait Experiment: Sync {
-    /// One lower-case word: the command, the file of its report, `experiment` in its JSON.
+    /// One lower-case word: the command's name, the file name of its report, and `experiment` in its JSON.
     fn name(&self) -> &'static str;
 
-    /// What it shows, in one line without a full stop.
+    /// One line without a full stop that says what it shows.
     fn about(&self) -> &'static str;
 
-    /// Adds the options that only this experiment has: `Args::augment_args` of a struct that derives `clap::Args`.
+    /// Adds the options that only this experiment has, with `Args::augment_args` of a struct that derives `clap::Args`.
     /// Read them in [`Self::run`] with [`LabRequest::arguments`].
     fn options(&self, command: Command) -> Command {
         command
     }
 
-    /// Arguments without which the command line is not complete, such as a recording in `traces/`; for the smoke
-    /// test.
+    /// Arguments that the smoke test passes because the experiment requires them, such as a recording in `traces/`.
     fn sample_arguments(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Measures and describes. Rows, verdicts and the report carry [`Self::name`].
+    /// Runs the experiment. Rows, verdicts and the report carry [`Self::name`].
     fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError>;
 }
 
@@ -36,18 +35,18 @@ pub trait Experiment: Sync {
 pub struct RunOptions {
     /// The RNG seed: the same seed gives the same bytes.
     pub seed: u64,
-    /// A short run that shows that everything works; its figures are not for quoting.
+    /// A short run that shows that everything works; its figures are not meant to be quoted.
     pub quick: bool,
 }
 
-/// One run of an experiment, as asked for.
+/// A request to run an experiment.
 #[derive(Clone, Copy)]
 pub struct LabRequest<'a> {
     /// The options that every experiment has.
     pub options: RunOptions,
     /// The parsed command line, with the experiment's own options.
     pub matches: &'a ArgMatches,
-    /// Game and clock.
+    /// The program's game, clock and counters.
     pub host: &'a dyn LabHost,
 }
 
@@ -58,21 +57,21 @@ impl LabRequest<'_> {
     }
 }
 
-/// What only a program has: a game that moves avatars, a clock, a counter of allocations.
+/// What only a program can provide: a game that moves avatars, clocks, and a counter of allocations.
 pub trait LabHost: Sync {
-    /// The game's world of a seed, with walls.
+    /// The game's world with walls for a seed.
     fn walled_world(&self, seed: u64) -> WalledWorld;
 
-    /// So many avatars that walk about a square map of this side.
+    /// Movement of `count` avatars on a square map of this side.
     fn walkers(&self, seed: u64, count: usize, side: f32) -> Box<dyn Movement>;
 
-    /// Nanoseconds since some moment.
+    /// Nanoseconds since an arbitrary start.
     fn now_ns(&self) -> u64;
 
-    /// Nanoseconds of processor time that all threads of the program have used.
+    /// Processor time of all threads of the program, in nanoseconds.
     fn cpu_ns(&self) -> u64;
 
-    /// Runs something and counts the allocations of this thread.
+    /// Runs a function and counts this thread's allocations.
     fn allocations(&self, run: &mut dyn FnMut()) -> u64;
 }
 
@@ -80,6 +79,6 @@ pub trait LabHost: Sync {
 pub struct WalledWorld {
     /// The avatars.
     pub movement: Box<dyn Movement>,
-    /// Which of them can see which.
+    /// Which avatars can see which.
     pub sight: Arc<dyn Visibility>,
 }

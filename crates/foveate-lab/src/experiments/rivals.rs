@@ -1,4 +1,4 @@
-//! Codecs of others, for comparison only.
+//! Other projects' codecs, for comparison only.
 
 mod bitmap;
 
@@ -11,17 +11,16 @@ use foveate_wire::{Kind, PlaceLanes};
 /// A codec whose size does not depend on the other records of its packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rival {
-    /// Five floats and a 16-bit name.
+    /// Five floats and a 16-bit id.
     Raw,
-    /// GVO: 8-bit offsets to the last full position; a new full one when an offset does not fit.
+    /// GVO: 8-bit offsets from the last full position, with a new full one when an offset does not fit.
     Increments,
 }
 
 impl Rival {
-    /// All of them.
     pub const ALL: [Rival; 2] = [Rival::Raw, Rival::Increments];
 
-    /// Its name in rows.
+    /// The codec's name in rows.
     pub fn name(self) -> &'static str {
         match self {
             Rival::Raw => "raw",
@@ -33,7 +32,7 @@ impl Rival {
 const NAME_BITS: u64 = 16;
 const FLOAT_BITS: u64 = 32;
 
-/// What a rival took for a recording.
+/// Bits that a codec used for a recording.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     bits: u64,
@@ -43,7 +42,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Bits per update and of its position, headers shared out as for ours.
+    /// Bits per update and bits of its position. Packet headers are shared among updates, as for our codec.
     fn each(&self) -> (f64, f64) {
         let each = self.updates.max(1) as f64;
         let header = STATE_HEADER as u64 * 8 * self.packets;
@@ -51,7 +50,7 @@ impl Sum {
     }
 }
 
-/// Players that are there in a round and were in the one before: those that every codec tells of.
+/// Players that are present in a round and the one before: all codecs send these.
 fn there(recording: &Recorded, round: usize) -> impl Iterator<Item = usize> + '_ {
     let known = move |player: &usize| {
         let at = |round| recording.pose_in(round, *player).is_some();
@@ -60,7 +59,7 @@ fn there(recording: &Recorded, round: usize) -> impl Iterator<Item = usize> + '_
     (0..recording.len()).filter(known)
 }
 
-/// Bits per update and of its position. None of these codecs looks at a baseline's age.
+/// Bits per update and bits of its position. None of these codecs uses a baseline's age.
 pub fn bits(rival: Rival, recording: &Recorded, kind: &Kind) -> (f64, f64) {
     let Some(place) = &kind.place else { return (0.0, 0.0) };
     let mut sum = Sum::default();
@@ -92,17 +91,17 @@ fn increment(place: &PlaceLanes, now: &[i32], full: &mut Option<[i32; 3]>) -> (u
     (NAME_BITS + 5 * FLOAT_BITS, 3 * FLOAT_BITS)
 }
 
-/// What VFC4FPS's bitmap compression makes of a recording's records, all of a round in one packet.
+/// Sizes of a recording with VFC4FPS's bitmap compression, with all records of a round in one packet.
 #[derive(Clone, Copy)]
 pub struct BitmapSize {
     sum: Sum,
-    /// Packets from which the decoder did not give back the records.
+    /// Packets that the decoder did not reproduce.
     pub broken: u64,
 }
 
 impl BitmapSize {
-    /// Encodes and decodes every round: all avatars, or only those that changed since the round
-    /// before, which is what the source's clients send.
+    /// Encodes and decodes every round: all avatars, or only those that changed since the round before, which the
+    /// source's clients send.
     pub fn of(recording: &Recorded, changed_only: bool) -> BitmapSize {
         let recorder = Recorder::new(recording);
         let mut size = BitmapSize { sum: Sum::default(), broken: 0 };
@@ -137,18 +136,18 @@ impl BitmapSize {
         self.sum.bits as f64 / 8.0 / self.sum.updates.max(1) as f64
     }
 
-    /// The size as a share of the records' own.
+    /// The compressed size as a share of the records' size.
     pub fn share(&self) -> f64 {
         self.bytes_per_avatar() / RECORD as f64
     }
 
-    /// Bits per update and of its position, headers shared out.
+    /// Bits per update and bits of its position, with headers shared among updates.
     pub fn bits(&self) -> (f64, f64) {
         self.sum.each()
     }
 }
 
-/// Bits that the place takes: its part of the bitmap, and its bytes that are not zero.
+/// Bits of the place: its part of the bitmap, and its non-zero bytes.
 fn position_bits(record: &AvatarRecord) -> u64 {
     let bytes = &record.to_bytes()[AvatarRecord::PLACE];
     bytes.len() as u64 + 8 * bytes.iter().filter(|byte| **byte != 0).count() as u64

@@ -1,7 +1,7 @@
-//! `foveate lab scale`: what a round costs, from a thousand to sixteen thousand players.
+//! `foveate lab scale`: the cost of a round, from a thousand to sixteen thousand players.
 //!
-//! Everybody is an observer with a view radius of 120 units at 20 Hz. Beside it, in the same run, the
-//! naive way: test every pair, write the whole state of everything in view.
+//! Every player is an observer with a view radius of 120 units at 20 Hz. The same run measures the naive way for
+//! comparison: test every pair, and write the whole state of all avatars in view.
 
 mod threads;
 
@@ -27,7 +27,7 @@ const ROUND: Micros = Micros(50_000);
 const RADIUS: f32 = 120.0;
 const COUNTS: [usize; 3] = [1_000, 4_000, 16_000];
 const QUICK_COUNTS: [usize; 3] = [250, 500, 1_000];
-/// Rounds before measuring: everybody knows everybody near, histories are full.
+/// Rounds before measuring: all players know the players near them, and histories are full.
 const WARM_UP: u32 = 80;
 const MEASURED: u32 = 40;
 /// Acknowledgements arrive this many rounds after their packets: a round trip of 100 ms.
@@ -60,8 +60,8 @@ pub struct ScaleRow {
     allocs: f64,
 }
 
-/// The view of the experiment: VFC's normal one with nothing beyond the radius, and the outermost zone
-/// at three updates a second at most, as large games have it.
+/// The experiment's view: VFC's normal one without anything beyond the radius, and the outermost zone at no more than
+/// three updates a second, as in large games.
 fn view() -> View {
     let mut view = presets::normal(0.2 * RADIUS, 0.4 * RADIUS);
     view.zones[2] = RADIUS;
@@ -70,7 +70,7 @@ fn view() -> View {
     view
 }
 
-/// Measures stages. The publisher takes many observers through a stage at once, so looking costs little.
+/// Times the stages. The publisher takes many observers through a stage at once, so reading the clock costs little.
 struct StageTimes<'a> {
     meter: &'a dyn LabHost,
     at: Option<(PipelineStage, u64)>,
@@ -90,7 +90,7 @@ impl Probe for StageTimes<'_> {
     }
 }
 
-/// A world of N players who all watch.
+/// A world in which every player is an observer.
 struct Bench<M> {
     movement: M,
     publisher: Publisher,
@@ -123,7 +123,7 @@ impl<M: Movement> Bench<M> {
         Ok(Bench { movement, publisher, slots, avatars, tick: 0, unacked, next_seq })
     }
 
-    /// The game's own part: not measured.
+    /// Moves the avatars, which is the game's part and not measured.
     fn simulate(&mut self) {
         self.movement.step();
         for (at, avatar) in self.avatars.iter_mut().enumerate() {
@@ -167,7 +167,7 @@ impl<M: Movement> Bench<M> {
     }
 }
 
-/// The naive way: every pair tested each round, everything in view written whole: who, and every field.
+/// The naive way: every pair is tested each round, and every avatar in view is written in full, id and all fields.
 /// Returns how many were in view.
 fn naive(avatars: &[Option<LabAvatar>], xs: &mut [Vec<f32>; 3], out: &mut Vec<u8>) -> u64 {
     for (axis, xs) in xs.iter_mut().enumerate() {
@@ -223,7 +223,7 @@ fn measure<M: Movement>(
         let acked = meter.now_ns();
         bench.write();
         let written = meter.now_ns();
-        // Half of the rounds with the stages watched, half with allocations counted.
+        // Half of the rounds time the stages, half count allocations.
         if round % 2 == 0 {
             bench.round(&mut stages);
         } else {
@@ -307,18 +307,17 @@ struct ScaleArguments {
     /// The recording that is tiled for the second workload
     #[arg(long, value_name = "FILE", default_value = "traces/openarena_oa_thor_ctf_60bots.csv.gz")]
     trace: PathBuf,
-    /// Only the first workload, a crowd
+    /// Only the first workload, the crowd
     #[arg(long)]
     crowd_only: bool,
-    /// So many players instead; several counts are tried one after the other
+    /// Numbers of players to run instead
     #[arg(long, value_name = "N", value_delimiter = ',')]
     players: Vec<usize>,
-    /// Compare rounds on one thread with rounds on so many
+    /// Compare rounds on one thread with rounds on this many
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
 }
 
-/// `foveate lab scale`.
 pub struct ScaleExperiment;
 
 impl Experiment for ScaleExperiment {
@@ -380,8 +379,8 @@ fn lab(
     finish((&rows, &compared), super::micro::table(options.seed, meter)?, options)
 }
 
-/// How the time grows with the number of players: the exponent of a power law from first to last.
-/// None where there are not two counts to tell it from.
+/// How the time grows with the number of players: the exponent of a power law from the first count to the last. `None`
+/// with fewer than two counts.
 fn exponent(rows: &[ScaleRow], workload: &str) -> Option<f64> {
     let mut rows = rows.iter().filter(|row| row.workload == workload);
     let (first, last) = (rows.next()?, rows.next_back()?);
@@ -389,15 +388,15 @@ fn exponent(rows: &[ScaleRow], workload: &str) -> Option<f64> {
     (growth != 0.0).then(|| (last.tick_ms / first.tick_ms).ln() / growth)
 }
 
-/// How fast time may grow with the number of players, as an exponent.
+/// The largest exponent with which time may grow with the number of players.
 const EXPONENT: f64 = 1.15;
-/// Of a crowd: how many times faster than the naive way a round is to be, by players.
+/// For a crowd, how many times faster than the naive way a round must be, by number of players.
 const FACTORS: [(usize, f64); 3] = [(1_000, 1.0), (4_000, 4.0), (16_000, 15.0)];
 
-/// What is claimed. Times depend on the machine and on what else it does: they are reported only.
+/// Judges the claims. Times depend on the machine and its other load, so they are reported only.
 fn judge(outcome: &mut ExperimentResult, rows: &[ScaleRow]) {
     let worst = |of: fn(&ScaleRow) -> f64| rows.iter().map(of).fold(0.0, f64::max);
-    // Small worlds take longer until the most crowded observer is known, for whom memory is set aside.
+    // In small worlds it takes longer until the most crowded observer, which memory is reserved for, is known.
     let largest = rows.iter().map(|row| row.n).max();
     let allocs = rows.iter().filter(|row| Some(row.n) == largest).map(|row| row.allocs);
     let text = "allocations in a round with the most players";

@@ -1,4 +1,4 @@
-//! `foveate lab vfc`: graded views on recorded movement: how much is saved, how wrong replicas are.
+//! `foveate lab vfc`: graded views on recorded movement: how much they save, and how wrong replicas are.
 
 use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::audit::Findings;
@@ -18,9 +18,9 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of one update in Cube 2's own protocol; it carries a few fields more than ours.
+/// Bytes of one update in Cube 2's own protocol, which carries a few more fields than ours.
 pub const ORIGINAL_BYTES: f64 = 17.4;
-/// One way; the round trip is twice that.
+/// One-way latency; the round trip is twice this.
 const LATENCY: Micros = Micros(50_000);
 /// Rounds of a quick run.
 const QUICK_ROUNDS: u64 = 600;
@@ -28,7 +28,7 @@ const QUICK_ROUNDS: u64 = 600;
 /// The names of the views, in the order of the table.
 const VIEWS: [&str; 5] = ["normal", "zoom", "vfc", "a3", "circle"];
 
-/// Where zones end.
+/// Where the inner zones end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Zones {
@@ -61,7 +61,7 @@ const OF_SOURCE: [&str; 3] = ["normal", "zoom", "vfc"];
 /// A view with its zones.
 type Variant = (&'static str, Zones);
 
-/// The normal view, looser for whom the recording says that they were out of sight.
+/// The normal view, with looser bounds for players that the recording says were out of sight.
 const SIGHTED: &str = "normal, sighted";
 
 /// One row of the result.
@@ -93,17 +93,17 @@ pub struct VfcRow {
     violations_budget: u64,
 }
 
-/// What is out of sight is this many times looser in the view that knows who sees whom.
+/// In the view that uses recorded sight, bounds of hidden players are this many times looser.
 const HIDDEN: f32 = 4.0;
 
-/// The views of a recording: one more where it says who saw whom.
+/// The views of a recording: one more if it has recorded sight.
 fn views(trace: &Trace) -> Vec<Variant> {
     let sighted = trace.visibility().map(|_| SIGHTED);
     let shares = VIEWS.into_iter().chain(sighted).map(|view| (view, Zones::Share));
     shares.chain(OF_SOURCE.map(|view| (view, Zones::Source))).collect()
 }
 
-/// The policy of a view; floors as stated for this experiment: 15° for facing, everywhere.
+/// The policy of a view, with the floors of this experiment: 15° for facing, in all zones.
 fn policy(
     trace: &Arc<Trace>,
     round_ms: f64,
@@ -122,7 +122,7 @@ fn policy(
     })
 }
 
-/// The view of a name, with zones that end there.
+/// The view of a name, with zones that end at these distances.
 fn view(name: &str, [near, middle]: [f32; 2]) -> Result<View, ExperimentError> {
     Ok(match name {
         "normal" | SIGHTED => presets::normal(near, middle),
@@ -134,16 +134,17 @@ fn view(name: &str, [near, middle]: [f32; 2]) -> Result<View, ExperimentError> {
     })
 }
 
-/// Which of the two runs of a view.
+/// The two runs of a view.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Part {
-    /// Scheduling alone: no prediction, no floor, a perfect link.
+    /// Scheduling alone: no prediction, no floors, a perfect link.
     Schedule,
-    /// Everything, over a round trip of 100 ms.
+    /// Everything, with a round trip of 100 ms.
     Total,
 }
 
-/// The round that fits a recording: its own rate where it is regular, VFC4FPS's 33 ms otherwise.
+/// The length of a round that fits a recording, in milliseconds: its own interval if that is regular, otherwise
+/// VFC4FPS's 33 ms.
 pub fn natural_round(trace: &Trace) -> f64 {
     let mut gaps: Vec<u32> = Vec::new();
     for player in 0..trace.players() {
@@ -191,7 +192,7 @@ fn run(
     Ok(session.findings())
 }
 
-/// The spread of errors by zone and field: one list of fields for each zone. A view without zones has one.
+/// The spread of errors by zone and field of view: one list of fields for each zone. A view without zones has one.
 fn by_class(view: &View, found: &Findings) -> Vec<Vec<Spread>> {
     let (zones, fields) = (view.zones.len().max(1), view.fields.len().max(1));
     let classes = found.degrees_by_class.chunks(fields).take(zones);
@@ -252,7 +253,6 @@ pub(super) struct TraceFiles {
     pub traces: Vec<PathBuf>,
 }
 
-/// `foveate lab vfc`.
 pub struct VfcExperiment;
 
 impl Experiment for VfcExperiment {
@@ -307,16 +307,17 @@ fn lab(traces: &[PathBuf], options: RunOptions) -> Result<Done, ExperimentError>
     Ok(Done { outcome, tables, notes, report })
 }
 
-/// Recordings of the source's game: their names begin so.
+/// Recordings of the source's game have names with this prefix.
 const SOURCE_GAME: &str = "cube2";
-/// Server output of the original divided by the managed one, as the source measured it: least and most over its maps.
+/// Server output of the original divided by that of the managed game, as the source measured it: least and most over
+/// its maps.
 const SOURCE_RANGES: [(&str, f64, f64); 2] = [("normal", 1.5, 3.0), ("vfc", 1.6, 1.8)];
-/// Our map is none of the source's: ratios may be off their range by this much.
+/// Our map is none of the source's, so ratios may be outside its range by this much.
 const SOURCE_ROOM: f64 = 0.15;
 /// Zoom's ratio divided by normal's: the source has 0.96 to 1.0 on three maps.
 const SOURCE_ZOOM: (f64, f64) = (0.98, 0.12);
-/// What is out of reach for ten seconds is forgotten, and cannot be told of again before the observer has acknowledged
-/// that: a round trip in which an object that comes back at that very moment is missing.
+/// An object that is out of reach for ten seconds is forgotten. It cannot be announced again before the observer has
+/// acknowledged that, so an object that comes back in that very round trip is missing.
 const KEPT_AT_AN_EDGE: f64 = 0.9999;
 
 fn judge(outcome: &mut ExperimentResult, name: &str, rows: &[VfcRow], options: RunOptions) {
@@ -354,14 +355,14 @@ fn judge(outcome: &mut ExperimentResult, name: &str, rows: &[VfcRow], options: R
     }
 }
 
-/// Whether there is anything to be seen.
+/// Rejects a recording that has too little to observe.
 fn check(path: &Path, trace: &Trace) -> Result<(), ExperimentError> {
     let unusable = |found: &str, expected: &str| {
         let file = path.display();
         Err(ExperimentError::Usage(format!("{file}: found {found}, expected {expected}")))
     };
     if trace.players() < 2 {
-        return unusable("one player", "at least two, who observe each other");
+        return unusable("one player", "at least two, which observe each other");
     }
     if trace.longer_side() <= 0.0 {
         return unusable(
@@ -372,7 +373,7 @@ fn check(path: &Path, trace: &Trace) -> Result<(), ExperimentError> {
     Ok(())
 }
 
-/// The rows of a recording, and the first violations that the sender's auditor found, in words.
+/// The rows of a recording, and the text of the first violations that the sender's auditor found.
 fn measure(
     trace: &Arc<Trace>,
     name: &str,
@@ -472,7 +473,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_recording_with_nothing_to_see_is_refused_by_name() {
+    fn a_recording_with_nothing_to_observe_is_rejected_with_its_name() {
         let refused = |rows: &str| {
             let text = format!("t_ms,id,x,y,z,yaw,pitch\n{rows}");
             let trace = Trace::from_reader(text.as_bytes(), Path::new("x.csv")).unwrap();

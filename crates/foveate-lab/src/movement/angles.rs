@@ -1,32 +1,33 @@
-//! A guess at how a recording counts its angles, for files that do not state it.
+//! Guesses how a recording counts its angles, for files that do not state it.
 
 use crate::trace::{AngleConvention, Resampled, Sample};
 use std::fmt;
 
-/// Under the best convention this many times more players must be aimed at than under the next best. The
-/// recordings in `traces/` have 1.3 to 1.5. (Headings do not tell: bots strafe, Cube 2's most of the time.)
+/// The ratio of players aimed at under the best convention to those under the next best must be at least this. The
+/// recordings in `traces/` have 1.3 to 1.5. (Directions of movement do not help: bots strafe, Cube 2's most of the
+/// time.)
 const SURE_YAW: f64 = 1.2;
-/// Fewer are chance.
+/// With fewer players aimed at, the result may be chance.
 const ENOUGH: u32 = 100;
-/// Players within this angle of where somebody looks, in degrees, are aimed at.
+/// A player within this angle of another's facing, in degrees, is aimed at.
 const AIM: f32 = 3.0;
-/// Elevation of those straight ahead and pitch must correlate at least this much, in either sense.
+/// The elevation of players straight ahead and the pitch must correlate at least this much, with either sign.
 const SURE_PITCH: f64 = 0.1;
-/// Pitches below this many degrees (root mean square) do not turn a field of view.
+/// Pitches below this many degrees (root mean square) do not tilt a field of view.
 const LEVEL: f64 = 0.5;
-/// Players within this cosine of where somebody looks are straight ahead: 11°.
+/// A player within this cosine of another's facing is straight ahead: 11°.
 const STRAIGHT: f32 = 0.98;
 
-/// What movement says about a recording's angles, and how clearly.
+/// The convention that movement suggests, and how clearly.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AngleGuess {
     /// The most plausible convention.
     pub convention: AngleConvention,
-    /// Players aimed at under it, divided by those under the next best.
+    /// Players aimed at under it, divided by those under the next best convention.
     pub yaw_ratio: f64,
-    /// Players aimed at in the rounds looked at.
+    /// Players aimed at in the sampled rounds.
     pub aimed_at: u32,
-    /// The correlation of elevation and pitch, without its sign; none where everybody looks level.
+    /// The absolute correlation of elevation and pitch; `None` if all players look level.
     pub pitch_correlation: Option<f64>,
 }
 
@@ -37,8 +38,7 @@ impl AngleGuess {
         yaw && self.pitch_correlation.is_none_or(|r| r >= SURE_PITCH)
     }
 
-    /// The most plausible convention of a recording: players look at those they aim at, and up at those above
-    /// them.
+    /// The most plausible convention of a recording: players look at the ones they aim at, and up at those above them.
     pub(super) fn of(samples: &Resampled) -> AngleGuess {
         let mut scores: Vec<(u32, AngleConvention)> = AngleConvention::all()
             .filter(|convention| !convention.is_pitch_down())
@@ -68,7 +68,7 @@ impl fmt::Display for AngleGuess {
     }
 }
 
-/// Players of a sample of rounds, each with all others.
+/// Players in a sample of the rounds, each paired with every other.
 fn looks(samples: &Resampled) -> impl Iterator<Item = (&Sample, &Sample)> {
     let step = (samples.rounds() / 200).max(1);
     (0..samples.rounds()).step_by(step).flat_map(move |round| {
@@ -77,21 +77,21 @@ fn looks(samples: &Resampled) -> impl Iterator<Item = (&Sample, &Sample)> {
     })
 }
 
-/// The way to another player: how far on the level, how far along the yaw, and how far up.
+/// The direction to another player: horizontal distance, its part along the yaw, and height.
 fn way(convention: AngleConvention, eye: &Sample, other: &Sample) -> [f32; 3] {
     let d = [0, 1, 2].map(|i| other.pos[i] - eye.pos[i]);
     let yaw = convention.yaw(eye.yaw);
     [d[0].hypot(d[1]), d[0] * yaw.cos() + d[1] * yaw.sin(), d[2]]
 }
 
-/// How many players are aimed at, height aside.
+/// Number of players aimed at, ignoring height.
 fn aimed_at(convention: AngleConvention, samples: &Resampled) -> u32 {
     let straight = AIM.to_radians().cos();
     let ways = looks(samples).map(|(eye, other)| way(convention, eye, other));
     ways.filter(|[level, ahead, _]| *level > 1e-3 && *ahead > straight * level).count() as u32
 }
 
-/// How elevation and pitch of those straight ahead correlate; none where everybody looks level.
+/// The correlation of elevation and pitch for players straight ahead; `None` if all players look level.
 fn aims_up(convention: AngleConvention, samples: &Resampled) -> Option<f64> {
     let (mut both, mut elevations, mut pitches, mut count) = (0.0, 0.0, 0.0, 0_u32);
     for (eye, other) in looks(samples) {
@@ -116,13 +116,13 @@ mod tests {
     use crate::trace::{Trace, TraceWriter};
     use std::path::{Path, PathBuf};
 
-    /// Rows of players who each run towards another one and look at it, or keep it to their left.
+    /// Rows of players that run towards another and look at it, or keep it to their left.
     fn chase(convention: AngleConvention, strafing: bool) -> String {
         let (count, mut rng) = (12, fastrand::Rng::with_seed(3));
         let mut at: Vec<[f32; 3]> =
             (0..count).map(|_| [0, 0, 0].map(|_: u8| 200.0 * rng.f32())).collect();
         let mut rows = String::from("t_ms,id,x,y,z,yaw,pitch\n");
-        // What the game would have written: the inverse of the convention.
+        // The yaw that the game would have written: the inverse of the convention.
         let zero = convention.yaw(0.0).to_degrees();
         let sense = (convention.yaw(1.0).to_degrees() - zero).signum();
         for round in 0..400 {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn each_convention_is_guessed_from_players_who_aim_at_each_other() {
+    fn each_convention_is_guessed_from_players_that_aim_at_each_other() {
         for convention in AngleConvention::all() {
             let rows = chase(convention, false);
             let played = play(&rows).unwrap_or_else(|error| panic!("{convention}: {error}"));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stated_convention_is_taken_and_doubt_is_refused() {
+    fn a_stated_convention_is_used_and_an_unclear_guess_is_rejected() {
         for convention in AngleConvention::all() {
             let rows = chase(convention, true);
             let stated = play(&format!("{}\n{rows}", convention.statement())).unwrap();
@@ -169,7 +169,7 @@ mod tests {
             let off = way[1].atan2(way[0]) - eye.yaw;
             assert!(off.cos() > 0.999, "{convention}: looks aside by {off}");
         }
-        // Neither from nor towards: the movement says nothing.
+        // Movement neither from nor towards any player suggests nothing.
         let mut turning = chase(AngleConvention::default(), false);
         turning = turning.lines().enumerate().fold(String::new(), |text, (at, line)| {
             let cells: Vec<&str> = line.split(',').collect();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_writer_writes_states_the_engines_own_convention() {
+    fn the_writer_states_the_engines_own_convention() {
         let mut writer = TraceWriter::plain(Vec::new());
         for round in 0..10 {
             writer.row(50 * round, 1, [round as f32, 0.0, 0.0], 180.0, 30.0).unwrap();
@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn under_the_stated_convention_bots_look_at_those_they_aim_at() {
+    fn under_the_stated_convention_bots_look_at_their_targets() {
         for name in ["cube2_two_towers_32bots.csv.gz", "openarena_oa_dm3_16bots.csv.gz"] {
             let trace = recording(name);
             let stated = trace.convention().expect("stated");
             let samples = trace.resample(50.0).unwrap();
             let aimed = aimed_at(stated, &samples);
             for other in AngleConvention::all() {
-                // Pitch does not matter here.
+                // Pitch does not matter for this.
                 let other = other.with_pitch_down(stated.is_pitch_down());
                 if other != stated {
                     let less = aimed_at(other, &samples);

@@ -1,9 +1,9 @@
-//! *crowd-N*: the workload that the alternatives were measured on.
+//! *crowd-N*: the workload with which alternatives were compared.
 
 use super::{AvatarPose, Movement, Waypoint, WaypointSpec};
 
-/// A square of side 40·√N; waypoints within 60 units, 2–8 units/s, pauses of 0–3 s. While walking z
-/// bobs by 0.1 and the yaw sways, each round; a state changes every five seconds or so.
+/// A square of side 40·√N; waypoints within 60 units, 2–8 units/s, pauses of 0–3 s. While an avatar walks, its z bobs
+/// by 0.1 and its yaw sways, each round. A state changes about every five seconds.
 #[derive(Clone, Debug)]
 pub struct Crowd {
     walk: Waypoint,
@@ -11,15 +11,15 @@ pub struct Crowd {
     rate: f32,
     round: u32,
     states: Vec<u8>,
-    /// Each sways in a rhythm of its own.
+    /// The phase of each avatar's sway.
     phases: Vec<f32>,
 }
 
-/// The sway of the yaw to either side, in radians: a walking body's, about 5°.
+/// The amplitude of the yaw's sway in radians: that of a walking body, about 5°.
 const SWAY: f32 = 0.08;
 
 impl Crowd {
-    /// N walkers at so many rounds per second.
+    /// Makes `count` walkers; `rate` is rounds per second.
     pub fn new(count: usize, rate: f32, seed: u64) -> Crowd {
         let side = 40.0 * (count as f32).sqrt();
         let spec =

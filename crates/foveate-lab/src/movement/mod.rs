@@ -1,4 +1,4 @@
-//! Who moves how: recorded traces, random waypoints, crowds; a game brings its own.
+//! Movement of avatars: recorded traces, random waypoints, crowds. A game can provide its own.
 
 mod angles;
 mod crowd;
@@ -12,40 +12,40 @@ pub use recorded::{PlaybackError, Recorded};
 pub use tiled::Tiled;
 pub use waypoint::{Waypoint, WaypointSpec};
 
-/// Where somebody is and looks.
+/// An avatar's place, facing and state.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct AvatarPose {
-    /// The place, in world units.
+    /// In world units.
     pub pos: [f32; 3],
     /// Radians, counter-clockwise from +x.
     pub yaw: f32,
     /// Radians, up.
     pub pitch: f32,
-    /// Something else about it that changes now and then.
+    /// A field that changes now and then.
     pub state: u8,
 }
 
-/// A world's movement, one round at a time. Deterministic for a seed.
+/// The movement of all avatars of a world, one round at a time; deterministic for a seed.
 pub trait Movement {
-    /// How many there may be at most; each has a number below it for good.
+    /// The largest number of avatars at a time. Each keeps a number below this.
     fn len(&self) -> usize;
-    /// Whether there can be nobody.
+    /// Whether there can be no avatars.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The next round; false when there is no more.
+    /// Advances to the next round; false at the end.
     fn step(&mut self) -> bool;
-    /// Where one is now; none: not in the world.
+    /// An avatar's pose in this round; `None` if it is not in the world.
     fn pose(&self, at: usize) -> Option<AvatarPose>;
-    /// Updates that the recorded game took in for this round, each of which it relayed to everybody; none:
-    /// not a recording.
+    /// Updates that the recorded game received for this round and relayed to all players; `None` unless it is a
+    /// recording.
     fn updates(&self) -> Option<u64> {
         None
     }
     /// The longer side of the world.
     fn side(&self) -> f32;
-    /// No coordinate is larger.
+    /// An upper bound of the absolute value of all coordinates.
     fn extent(&self) -> f32;
-    /// Nobody moves faster, in units per second, but by jumping.
+    /// The largest speed in units per second, except for jumps.
     fn max_speed(&self) -> f32;
 }

@@ -1,4 +1,4 @@
-//! A recorded trace as movement, whatever game it is from.
+//! A recorded trace of any game as movement.
 
 use super::{AngleGuess, AvatarPose, Movement};
 use crate::trace::{AngleConvention, ResampleError, Resampled, Trace};
@@ -9,10 +9,10 @@ use thiserror::Error;
 /// A recording that cannot be played.
 #[derive(Debug, Error)]
 pub enum PlaybackError {
-    /// It cannot be cut into such rounds.
+    /// It cannot be resampled to such rounds.
     #[error(transparent)]
     Resample(#[from] ResampleError),
-    /// Its angles are not stated, and its movement does not tell.
+    /// Its angles are not stated, and its movement does not reveal their convention.
     #[error(
         "{}: the file does not state how its angles are counted, and its movement does not tell: the best \
          guess is {guess}; add a first line such as \"{}\"",
@@ -22,12 +22,12 @@ pub enum PlaybackError {
     UnknownAngles {
         /// The recording.
         file: PathBuf,
-        /// What its movement suggests.
+        /// The best guess from its movement.
         guess: AngleGuess,
     },
 }
 
-/// A trace, round by round.
+/// A trace, resampled to rounds.
 #[derive(Clone)]
 pub struct Recorded {
     samples: Arc<Resampled>,
@@ -41,12 +41,12 @@ pub struct Recorded {
     max_speed: f32,
 }
 
-/// Moves faster than this many times the usual are jumps.
+/// Moves faster than this many times the usual speed are jumps.
 const JUMP_FACTOR: f32 = 2.5;
 
 impl Recorded {
-    /// Plays a trace in rounds of this length. Refused if the file does not state how its angles are counted
-    /// and its movement leaves it in doubt.
+    /// Plays a trace in rounds of this length. Fails if the file does not state how its angles are counted and its
+    /// movement leaves it in doubt.
     pub fn new(trace: &Trace, round_ms: f64) -> Result<Recorded, PlaybackError> {
         let samples = trace.resample(round_ms)?;
         let (convention, guess) = match trace.convention() {
@@ -75,8 +75,8 @@ impl Recorded {
         })
     }
 
-    /// How people fall, in steps of `precision` per round²: the second difference of height that
-    /// is by far the most common, or zero. A game's author knows it; a recording shows it.
+    /// The acceleration of free fall, in steps of `precision` per round²: the second difference of height that is by
+    /// far the most common, or zero. A game's author knows it; here it is derived from the recording.
     pub fn fall(&self, precision: f32) -> i32 {
         let mut seen = std::collections::BTreeMap::new();
         let height = |round: usize, player: usize| {
@@ -88,7 +88,7 @@ impl Recorded {
                 let heights = [0, 1, 2].map(|back| height(round - back, player));
                 let [Some(a), Some(b), Some(c)] = heights else { continue };
                 let fall = 2 * b - a - c;
-                // Only in free flight, not a step of a stair.
+                // Only in free fall, not on a step of a stair.
                 if fall > 0 && a != b && b != c {
                     *seen.entry(fall).or_insert(0u32) += 1;
                 }
@@ -99,12 +99,12 @@ impl Recorded {
         most.filter(|(_, count)| *count * 5 > all && all > 100).map_or(0, |(fall, _)| fall)
     }
 
-    /// How many rounds there are.
+    /// Number of rounds.
     pub fn rounds(&self) -> usize {
         self.rounds
     }
 
-    /// Leaves the rest out.
+    /// Keeps only the first `rounds` rounds.
     pub fn shorten(&mut self, rounds: usize) {
         self.rounds = self.rounds.min(rounds);
     }
@@ -114,7 +114,7 @@ impl Recorded {
         self.samples.round_ms() / 1e3
     }
 
-    /// The round at hand.
+    /// The current round.
     pub fn round(&self) -> usize {
         self.round
     }
@@ -124,12 +124,12 @@ impl Recorded {
         self.convention
     }
 
-    /// The guess that the convention rests on; none where the file states it.
+    /// The guess that the convention rests on; `None` if the file states the convention.
     pub fn guess(&self) -> Option<AngleGuess> {
         self.guess
     }
 
-    /// Where the convention is from, in words.
+    /// The convention and its origin, as text.
     pub fn angles(&self) -> String {
         match self.guess {
             Some(guess) => format!("angles not stated, guessed from the movement: {guess}"),
@@ -137,7 +137,7 @@ impl Recorded {
         }
     }
 
-    /// The pose of one in any round.
+    /// An avatar's pose in any round.
     pub fn pose_in(&self, round: usize, at: usize) -> Option<AvatarPose> {
         let sample = self.samples.sample(round, at)?;
         Some(AvatarPose {
@@ -183,7 +183,7 @@ impl Movement for Recorded {
     }
 }
 
-/// Moves from one round to the next, of a sample of rounds.
+/// Movement from one round to the next, for a sample of rounds.
 fn moves(samples: &Resampled) -> impl Iterator<Item = (usize, usize, [f32; 3])> + '_ {
     let step = (samples.rounds() / 400).max(1);
     (1..samples.rounds()).step_by(step).flat_map(move |round| {

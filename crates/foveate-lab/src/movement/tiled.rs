@@ -1,9 +1,9 @@
-//! A recorded trace side by side with itself, as often as it takes to have N players.
+//! A recorded trace, repeated side by side until there are N players.
 
 use super::{AvatarPose, Movement, Recorded};
 
-/// Copies of a trace on a grid of tiles, each copy begun at another moment, scaled so that a player
-/// has on average as much room as in a crowd: 40 × 40 units.
+/// Copies of a trace on a grid of tiles. Each copy starts at a different time, and the tiles are scaled so that a
+/// player has on average as much room as in a crowd: 40 × 40 units.
 pub struct Tiled {
     trace: Recorded,
     count: usize,
@@ -15,13 +15,13 @@ pub struct Tiled {
     round: usize,
 }
 
-/// Rounds between the beginnings of neighbouring copies.
+/// Rounds between the starts of neighbouring copies.
 const OFFSET: usize = 137;
 /// Room per player, in square units.
 const ROOM: f32 = 1_600.0;
 
 impl Tiled {
-    /// N players.
+    /// Makes enough copies for `count` players.
     pub fn new(trace: Recorded, bounds: &crate::trace::TraceBounds, count: usize) -> Tiled {
         let spread = [0, 1].map(|i| (bounds.max[i] - bounds.min[i]).max(1.0));
         let per_tile = trace.len().max(1);

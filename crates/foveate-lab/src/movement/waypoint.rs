@@ -1,19 +1,19 @@
-//! Random waypoint on a square.
+//! Random-waypoint movement on a square.
 
 use super::{AvatarPose, Movement};
 
-/// How somebody walks.
+/// Settings of the movement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WaypointSpec {
-    /// How many walk.
+    /// Number of walkers.
     pub count: usize,
     /// The side of the square.
     pub side: f32,
-    /// Slowest and fastest, in units per second.
+    /// Slowest and fastest speed, in units per second.
     pub speed: [f32; 2],
-    /// Shortest and longest rest at a waypoint, in seconds.
+    /// Shortest and longest pause at a waypoint, in seconds.
     pub pause: [f32; 2],
-    /// The next waypoint lies within this distance on each axis; infinite: anywhere.
+    /// The next waypoint is within this distance on each axis; infinite for anywhere.
     pub leg: f32,
     /// Rounds per second.
     pub rate: f32,
@@ -28,7 +28,7 @@ struct Walker {
     yaw: f32,
 }
 
-/// Walkers that go from one random point to the next; they face where they last went.
+/// Walkers that go from one random point to the next, facing the direction of their last step.
 #[derive(Clone, Debug)]
 pub struct Waypoint {
     spec: WaypointSpec,
@@ -37,7 +37,7 @@ pub struct Waypoint {
 }
 
 impl Waypoint {
-    /// Walkers spread over the square.
+    /// Spreads walkers over the square.
     pub fn new(spec: WaypointSpec, seed: u64) -> Waypoint {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut walkers = Vec::with_capacity(spec.count);
@@ -50,7 +50,7 @@ impl Waypoint {
         Waypoint { spec, rng, walkers }
     }
 
-    /// Whether one is walking, and not resting.
+    /// Whether an avatar is walking rather than pausing.
     pub fn is_walking(&self, at: usize) -> bool {
         self.walkers[at].rest <= 0.0
     }

@@ -1,4 +1,4 @@
-//! Faults one by one, on nodes that note what happens to them.
+//! Each fault of the network, on nodes that record their inputs.
 
 use super::{DIAL_TIMEOUT, Host, MAX_WAITING, Network, NetworkSpec, Placed, Placement, Reaction};
 use crate::net::{Link as Path, LinkSpec, Loss, Rate};
@@ -10,7 +10,7 @@ use foveate_wire::Micros;
 const MS: Micros = Micros(1_000);
 const NEVER: Micros = Micros(u64::MAX);
 
-/// What happened to a probe.
+/// An input of a probe.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Noted {
     Connected(Link),
@@ -28,7 +28,7 @@ enum Order {
     Unreachable,
 }
 
-/// Notes every input with its time, and sends what it is told to.
+/// Records every input with its time, and sends what it is commanded to.
 struct Probe {
     noted: Vec<(Micros, Noted)>,
     dials: Vec<usize>,
@@ -72,7 +72,7 @@ impl Node for Probe {
     }
 }
 
-/// Dials for probes, again and again if it is told so.
+/// Dials for probes, repeatedly if it is set to.
 #[derive(Default)]
 struct Dialler {
     redials: bool,
@@ -109,7 +109,7 @@ fn two() -> (Network<Probe>, Dialler, Link) {
     (network, host, link)
 }
 
-/// What a probe noted, but for its first link.
+/// What a probe recorded, without its first link.
 fn noted(network: &Network<Probe>, at: usize) -> Vec<(u64, Noted)> {
     let noted = network.nodes[at].as_ref().unwrap().noted.iter().skip(1);
     noted.map(|(at, noted)| (at.0 / 1_000, noted.clone())).collect()
@@ -150,7 +150,7 @@ fn a_link_that_loses_everything_holds_messages_until_it_recovers() {
 }
 
 #[test]
-fn each_direction_of_a_link_may_have_a_delay_and_a_rate_of_its_own() {
+fn each_direction_of_a_link_can_have_its_own_delay_and_rate() {
     let (mut network, mut host, _) = two();
     let rate = Some(Rate { bytes_per_second: 100.0, queue: 2 });
     let paths = [LinkSpec { rate, ..LinkSpec::delayed(MS * 5) }, LinkSpec::delayed(MS * 50)];
@@ -199,7 +199,7 @@ fn a_pause_does_not_double_wake_ups() {
 }
 
 #[test]
-fn a_restarted_node_hears_nothing_of_its_old_links_which_end_after_the_timeout() {
+fn a_restarted_node_gets_nothing_from_its_old_links_which_end_after_the_timeout() {
     let (mut network, mut host, old) = two();
     network.run_until(MS * 100, &mut host);
     assert!(network.crash(1).is_some());
@@ -218,7 +218,7 @@ fn a_restarted_node_hears_nothing_of_its_old_links_which_end_after_the_timeout()
 }
 
 #[test]
-fn a_dead_link_is_noticed_at_both_ends_and_dialled_anew() {
+fn a_dead_link_is_noticed_at_both_ends_and_dialled_again() {
     let (mut network, mut host, link) = two();
     host.redials = true;
     network.sever(link);

@@ -1,12 +1,12 @@
-//! Any mix of nodes in virtual time: the very types that ship, on links that delay, lose, reorder, duplicate,
-//! queue and die, with partitions, crashes, restarts, pauses and clocks that differ.
+//! Any mix of nodes in virtual time: the types that ship, on links that delay, lose, reorder, duplicate, queue and
+//! fail, with partitions, crashes, restarts, pauses and clocks that differ.
 //!
-//! One event queue drives everything: wake-ups, dials, packets, answers. One RNG decides everything, so a
-//! seed replays a run to the byte, and [`Network::digest`] proves it. What nodes ask of their host is answered
-//! by a [`Host`], which may delay an answer, or not give it.
+//! One event queue drives everything: wake-ups, dials, packets, answers. One RNG makes all random choices, so a seed
+//! replays a run to the byte, which [`Network::digest`] proves. A [`Host`] answers what nodes ask of their host; it may
+//! delay an answer or never give it.
 //!
-//! Datagrams may be lost. Messages are not, and keep their order, as long as their link lives: those that
-//! cannot get through wait until the network changes.
+//! Datagrams may be lost. Messages are not, and keep their order, as long as their link lives: those that cannot get
+//! through wait until the network changes.
 
 #[cfg(test)]
 mod faults;
@@ -26,33 +26,33 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use wire::{Numbered, Wire};
 
-/// What the network does to what is sent.
+/// Conditions of the network.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NetworkSpec {
-    /// One way, drawn once for each pair of nodes.
+    /// One-way latency, drawn once for each pair of nodes.
     pub latency: Latency,
-    /// Added to each packet: up to this share of the pair's latency, in percent.
+    /// Added to each packet's latency, at most this share of it, in percent.
     pub jitter: u32,
-    /// Which datagrams are lost. Messages are sent again after a round trip and a half, and never overtake
-    /// each other.
+    /// Which datagrams are lost. Messages are sent again after one and a half round trips, and never overtake each
+    /// other.
     pub loss: Loss,
-    /// Share of datagrams that take one more latency, and so are overtaken.
+    /// Share of datagrams that take twice the latency, and so are overtaken.
     pub reorder: f64,
     /// Share of datagrams that arrive twice.
     pub duplicate: f64,
-    /// Share of pairs whose link goes by way of a relay, and takes twice as long.
+    /// Share of pairs whose link is relayed, which doubles its latency.
     pub relayed: f64,
-    /// Bytes that a node's uplink queues; datagrams beyond are dropped.
+    /// Bytes that a node's uplink queues; further datagrams are dropped.
     pub queue: u64,
-    /// A link whose ends cannot reach each other for so long ends, and each end is told. `None`: nodes
-    /// notice by themselves, or never.
+    /// A link ends if its ends cannot reach each other for this long, and each end is told. With `None`, nodes notice
+    /// by themselves, or never.
     pub idle_timeout: Option<Micros>,
     /// RNG seed.
     pub seed: u64,
 }
 
 impl NetworkSpec {
-    /// A constant delay, nothing else.
+    /// A constant latency without any fault.
     pub fn delayed(latency: Micros, seed: u64) -> NetworkSpec {
         NetworkSpec {
             latency: Latency::Constant(latency),
@@ -68,20 +68,19 @@ impl NetworkSpec {
     }
 }
 
-/// Bytes around each packet on an uplink: UDP and IP.
+/// Bytes of UDP and IP headers around each packet on an uplink.
 pub const OVERHEAD: u64 = 28;
-/// A dial that is not answered is given up after this.
+/// An unanswered dial fails after this time.
 pub const DIAL_TIMEOUT: Micros = Micros(1_500_000);
 
 /// Datagrams that a log keeps.
 const MAX_LOG: usize = 256;
-/// Datagrams that wait for a node which is paused, as in a socket's buffer; more are lost.
+/// Datagrams that wait for a paused node, as in a socket's buffer; more are lost.
 pub const MAX_WAITING: usize = 1_024;
 
-/// What one node sent, by sort.
+/// What one node sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sent {
-    /// Datagrams.
     pub datagrams: u64,
     /// Their bytes.
     pub datagram_bytes: u64,
@@ -89,12 +88,12 @@ pub struct Sent {
     pub messages: u64,
     /// Their bytes.
     pub message_bytes: u64,
-    /// Datagrams that found the uplink's queue full.
+    /// Datagrams that were dropped because the uplink's queue was full.
     pub dropped: u64,
 }
 
 impl Sent {
-    /// All bytes, without those of the transport.
+    /// All bytes, without headers of the transport.
     pub fn bytes(&self) -> u64 {
         self.datagram_bytes + self.message_bytes
     }
@@ -114,42 +113,40 @@ impl Sent {
 /// When a node is woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WakeUps {
-    /// When it asks for it.
+    /// When it asks to be.
     Asked,
-    /// Once a round, from a random moment of the first one on: a host whose timer knows nothing of the node.
+    /// Once a round, starting at a random time in the first: a host whose timer is independent of the node.
     Every(Micros),
 }
 
 /// How a node takes part.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Placement {
-    /// When it is woken.
     pub wake_ups: WakeUps,
-    /// Bytes per second that its uplink carries.
+    /// Rate of its uplink in bytes per second.
     pub uplink: Option<f64>,
-    /// Its clock is ahead of the laboratory's by this.
+    /// How far its clock is ahead of the laboratory's.
     pub skew: Micros,
-    /// Its clock gains so many microseconds a second, or loses them.
+    /// Microseconds that its clock gains in a second; negative if it loses them.
     pub drift: i32,
 }
 
 impl Placement {
-    /// Woken when it asks, a wide uplink, the laboratory's own clock.
+    /// Woken when it asks, with an unlimited uplink and the laboratory's clock.
     pub const PLAIN: Placement =
         Placement { wake_ups: WakeUps::Asked, uplink: None, skew: Micros::ZERO, drift: 0 };
 }
 
 /// A node on the network.
 pub struct Placed<N: Node> {
-    /// The node.
     pub node: N,
-    /// What it sent so far.
+    /// What it has sent so far.
     pub sent: Sent,
-    /// Bytes that arrived, without those of the transport.
+    /// Bytes that arrived, without headers of the transport.
     pub received: u64,
     /// When it was last woken.
     pub woken: Micros,
-    /// Its last datagrams, newest first, if they are to be kept.
+    /// Its last datagrams, newest first, if they are logged.
     pub log: Option<VecDeque<(Link, Vec<u8>)>>,
     placement: Placement,
     /// Until when its uplink is busy.
@@ -157,9 +154,9 @@ pub struct Placed<N: Node> {
     /// What waits for it while it is paused.
     waiting: Option<Vec<Happening<N::Command>>>,
     group: u8,
-    /// Answers to an earlier node at this place are not for this one.
+    /// Tells answers to an earlier node at this place from answers to this one.
     life: u32,
-    /// The wake-up that counts; those planned before do not.
+    /// The number of the valid wake-up; earlier ones are ignored.
     wake_up: u64,
 }
 
@@ -178,40 +175,40 @@ impl<N: Node> DerefMut for Placed<N> {
 }
 
 impl<N: Node> Placed<N> {
-    /// The node's own clock at a time of the laboratory's.
+    /// The node's own clock at a time of the laboratory.
     pub fn clock(&self, now: Micros) -> Micros {
         let gained = now.0 as i128 * i128::from(self.placement.drift) / 1_000_000;
         Micros((now + self.placement.skew).0.saturating_add_signed(gained as i64))
     }
 
-    /// How long the laboratory's clock runs until this one shows a time; 0 if it is past.
+    /// The laboratory time until this node's clock shows `time`; 0 if that is past.
     fn until(&self, now: Micros, time: Micros) -> Micros {
         let ahead = time - self.clock(now);
         let pace = 1_000_000 + i64::from(self.placement.drift);
-        // Rounded up: a node that is woken early would ask again at once.
+        // Rounded up: a node that is woken too early would ask again at once.
         Micros((ahead.0 as u128 * 1_000_000).div_ceil(pace.max(1) as u128) as u64)
     }
 
-    /// What it wanted to send in a second as a share of its uplink, packet overhead and dropped datagrams
-    /// included; 0 where the uplink has no limit.
+    /// What it wanted to send in a second as a share of its uplink, including headers and dropped datagrams; 0 for an
+    /// unlimited uplink.
     pub fn uplink_load(&self, sent: &Sent) -> f64 {
         let whole = sent.bytes() + OVERHEAD * (sent.datagrams + sent.messages);
         self.placement.uplink.map_or(0.0, |uplink| whole as f64 / uplink)
     }
 }
 
-/// What a node's surroundings do for it.
+/// An action of the host for a node.
 pub enum Reaction<C> {
-    /// Make a link with the node at this place; if it is crashed, paused or out of reach that fails after
+    /// Make a link with the node at this place. If that node is crashed, paused or out of reach, the dial fails after
     /// [`DIAL_TIMEOUT`].
     Dial(usize),
-    /// Hand over this command after a while.
+    /// Give the node this command after a while.
     Answer(Micros, C),
 }
 
-/// Steers nodes and answers what they ask.
+/// Controls nodes and answers what they ask.
 pub trait Host<N: Node> {
-    /// Before a node is woken: give it an input, or make it misbehave.
+    /// Called before a node is woken, to give it an input or make it misbehave.
     fn before_wake(
         &mut self,
         _now: Micros,
@@ -221,7 +218,7 @@ pub trait Host<N: Node> {
     ) {
     }
 
-    /// Something that a node asks or says.
+    /// Called with an event of a node.
     fn on_event(
         &mut self,
         now: Micros,
@@ -230,7 +227,7 @@ pub trait Host<N: Node> {
         event: N::Event,
     ) -> Option<Reaction<N::Command>>;
 
-    /// Something that a node sends to another, before the network does anything to it.
+    /// Called with everything that a node sends, before any condition of the network applies.
     fn on_sent(&mut self, _from: usize, _to: usize, _outgoing: &Outgoing) {}
 
     /// What the transport proves about the node at a place.
@@ -243,7 +240,7 @@ pub trait Host<N: Node> {
         None
     }
 
-    /// A node's link with the node at `to` ended, or a dial failed: dial after this time, or not again.
+    /// Called when a node's link to `to` ended or a dial failed. Returns when to dial again, if at all.
     fn redial(&mut self, _at: usize, _node: &Placed<N>, _to: usize) -> Option<Micros> {
         None
     }
@@ -261,17 +258,17 @@ enum Happening<C> {
 
 /// Nodes in virtual time.
 pub struct Network<N: Node> {
-    /// The nodes by place; `None`: crashed, or gone.
+    /// The nodes by place; `None` if crashed or gone.
     pub nodes: Vec<Option<Placed<N>>>,
     spec: NetworkSpec,
     wires: Vec<Wire>,
     agenda: Agenda<Happening<N::Command>>,
     now: Micros,
-    /// Decides everything; a host may draw from it while nodes are placed.
+    /// Makes all random choices; a host may draw from it while it places nodes.
     pub rng: fastrand::Rng,
     lives: u32,
     wake_ups: u64,
-    /// FNV-1a over all that was sent: two runs that agree in it sent the same bytes.
+    /// FNV-1a over all bytes sent: runs with the same digest sent the same bytes.
     digest: u64,
 }
 
@@ -296,18 +293,18 @@ impl<N: Node> Network<N> {
         self.now
     }
 
-    /// A hash of all that was sent.
+    /// A hash of all bytes sent.
     pub fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// What the network does from now on; latencies of links that exist stay.
+    /// Changes the conditions; existing links keep their latency.
     pub fn set_spec(&mut self, spec: NetworkSpec) {
         self.spec = spec;
         self.release_held();
     }
 
-    /// What a link does from now on to what the node at `from` sends, whatever the network does.
+    /// Replaces the conditions for what the node at `from` sends over a link.
     pub fn set_link(&mut self, link: Link, from: usize, spec: LinkSpec) {
         let seed = self.rng.u64(..);
         if let Some(wire) = self.wires.get_mut(link.0 as usize) {
@@ -316,7 +313,7 @@ impl<N: Node> Network<N> {
         self.release_held();
     }
 
-    /// A place for a node to come.
+    /// Reserves a place for a node.
     pub fn reserve(&mut self) -> usize {
         self.nodes.push(None);
         self.nodes.len() - 1
@@ -329,7 +326,7 @@ impl<N: Node> Network<N> {
         at
     }
 
-    /// Puts a node at a place that is free: a newcomer, or one that crashed and starts again.
+    /// Puts a node at a free place: a newcomer, or a node that crashed and restarts.
     pub fn place(&mut self, at: usize, node: N, placement: Placement, host: &mut impl Host<N>) {
         self.lives += 1;
         let life = self.lives;
@@ -358,21 +355,21 @@ impl<N: Node> Network<N> {
         self.settle(at, RecordingOutbox::default(), host);
     }
 
-    /// A node vanishes without a word; its links stay open at their other ends, as after a power cut.
+    /// Removes a node without a message; its links stay open at their other ends, as after a power failure.
     pub fn crash(&mut self, at: usize) -> Option<Placed<N>> {
         let node = self.nodes.get_mut(at)?.take()?;
         self.forget_links(at);
         Some(node)
     }
 
-    /// Links of an earlier node at a place are not this one's.
+    /// Forgets the links of an earlier node at a place.
     fn forget_links(&mut self, at: usize) {
         for wire in self.wires.iter_mut().filter(|wire| wire.ends.contains(&at)) {
             wire.open[wire.end_of(at)] = false;
         }
     }
 
-    /// A node stops, or goes on: meanwhile it does nothing, and what arrives waits for it.
+    /// Pauses or resumes a node. A paused node does nothing, and what arrives waits for it.
     pub fn pause(&mut self, at: usize, paused: bool) {
         let Some(node) = self.nodes.get_mut(at).and_then(Option::as_mut) else { return };
         if paused {
@@ -389,7 +386,7 @@ impl<N: Node> Network<N> {
         }
     }
 
-    /// Puts a node on one side of a partition; nothing passes between sides.
+    /// Puts a node on one side of a partition; no packet passes between sides.
     pub fn partition(&mut self, at: usize, group: u8) {
         if let Some(node) = self.nodes.get_mut(at).and_then(Option::as_mut) {
             node.group = group;
@@ -397,18 +394,17 @@ impl<N: Node> Network<N> {
         }
     }
 
-    /// The nodes that are there.
+    /// The nodes that are present.
     pub fn present(&self) -> impl Iterator<Item = (usize, &Placed<N>)> {
         self.nodes.iter().enumerate().filter_map(|(at, node)| Some((at, node.as_ref()?)))
     }
 
-    /// Makes a link between two nodes at once; none if one of them is not there, or paused.
+    /// Makes a link between two nodes at once; `None` if one of them is absent or paused.
     pub fn connect(&mut self, from: usize, to: usize, host: &mut impl Host<N>) -> Option<Link> {
         self.connect_wire(Wire::new([from, to], self.latency(from, to), self.now), host)
     }
 
-    /// The same with a link that has conditions of its own: what it does to what `from` sends, and to what
-    /// `to` does.
+    /// The same for a link with its own conditions: first for what `from` sends, then for what `to` sends.
     pub fn connect_over(
         &mut self,
         from: usize,
@@ -438,14 +434,14 @@ impl<N: Node> Network<N> {
         Some(link)
     }
 
-    /// The newest link between two nodes that both have open.
+    /// The newest link between two nodes that is open at both ends.
     pub fn link_between(&self, a: usize, b: usize) -> Option<Link> {
         let is_theirs =
             |wire: &Wire| wire.open == [true; 2] && [[a, b], [b, a]].contains(&wire.ends);
         self.wires.iter().rposition(is_theirs).map(|index| Link(index as u64))
     }
 
-    /// Whether both ends have a link open and packets pass: an end that sends is acknowledged by the other's transport.
+    /// Whether a link is open at both ends and packets pass, so that the other end's transport acknowledges them.
     pub fn is_alive(&self, link: Link) -> bool {
         self.wires.get(link.0 as usize).is_some_and(|wire| {
             let [a, b] = wire.ends;
@@ -458,21 +454,20 @@ impl<N: Node> Network<N> {
         self.wires.get(link.0 as usize).map_or(0, |wire| wire.lost[wire.end_of(from)])
     }
 
-    /// Cuts a link: both ends are told, now; a node that is paused when it goes on.
+    /// Ends a link. Both ends are told now; a paused node is told when it resumes.
     pub fn cut(&mut self, link: Link, host: &mut impl Host<N>) {
         let Some(wire) = self.wires.get(link.0 as usize) else { return };
         wire.ends.into_iter().for_each(|at| self.close(link.0 as usize, at, host));
     }
 
-    /// A link goes dead: nothing passes any more, and its ends are told after
-    /// [`NetworkSpec::idle_timeout`].
+    /// Makes a link dead: no packet passes any more, and its ends are told after [`NetworkSpec::idle_timeout`].
     pub fn sever(&mut self, link: Link) {
         if let Some(wire) = self.wires.get_mut(link.0 as usize) {
             wire.severed = true;
         }
     }
 
-    /// Hands a command to a node, now; to one that is paused when it goes on.
+    /// Gives a node a command now, or when it resumes if it is paused.
     pub fn command(&mut self, at: usize, command: N::Command, host: &mut impl Host<N>) {
         let Some(node) = self.nodes.get(at).and_then(Option::as_ref) else { return };
         self.answer(at, node.life, command, host);
@@ -540,7 +535,7 @@ impl<N: Node> Network<N> {
         }
     }
 
-    /// Hands an input over, and carries out what it leads to.
+    /// Gives a node an input, and carries out the node's outputs.
     fn handle(&mut self, at: usize, input: NodeInput<'_, N::Command>, host: &mut impl Host<N>) {
         let Some(node) = self.nodes.get_mut(at).and_then(Option::as_mut) else { return };
         let mut out = RecordingOutbox::default();
@@ -548,7 +543,7 @@ impl<N: Node> Network<N> {
         self.settle(at, out, host);
     }
 
-    /// Carries out what a node sent and asked for. Public for hosts that call the node itself.
+    /// Carries out what a node sent and asked for. Public for hosts that call the node themselves.
     pub fn settle(&mut self, at: usize, out: RecordingOutbox, host: &mut impl Host<N>) {
         for (link, outgoing) in out.0 {
             if let Some(wire) = self.wires.get(link.0 as usize) {
@@ -582,7 +577,7 @@ impl<N: Node> Network<N> {
         awake && a.is_some() && a == b
     }
 
-    /// How long a packet takes between two nodes at least: the same whenever it is asked for.
+    /// The least latency between two nodes; always the same for a pair.
     pub fn latency(&self, a: usize, b: usize) -> Micros {
         let pair = (a.min(b) as u64) << 32 | a.max(b) as u64;
         let mut rng =
@@ -654,7 +649,7 @@ impl<N: Node> Network<N> {
         }
     }
 
-    /// The network has changed: messages that were held up set out again.
+    /// Sends the messages that were held up, after the network has changed.
     fn release_held(&mut self) {
         for wire in 0..self.wires.len() {
             for end in 0..2 {
@@ -665,7 +660,7 @@ impl<N: Node> Network<N> {
         }
     }
 
-    /// Whether something of the other end can be handed to this one.
+    /// Whether something from the other end may be given to this one.
     fn passes(&self, wire: usize, to: usize) -> bool {
         let it = &self.wires[wire];
         let from = it.ends[1 - it.end_of(to)];
@@ -713,7 +708,7 @@ impl<N: Node> Network<N> {
         }
     }
 
-    /// A link ends for a node, which is told.
+    /// Closes a node's end of a link, and tells the node.
     fn close(&mut self, wire: usize, to: usize, host: &mut impl Host<N>) {
         if let Some(Some(Placed { waiting: Some(waiting), .. })) = self.nodes.get_mut(to) {
             return waiting.push(Happening::Closed { wire, to });
@@ -767,7 +762,7 @@ impl<N: Node> Network<N> {
 }
 
 impl<N: Node> Placed<N> {
-    /// When the last byte of a packet has left the uplink; none if its queue is full.
+    /// When the last byte of a packet has left the uplink; `None` if its queue is full.
     fn leave(&mut self, now: Micros, (size, reliable): (u64, bool), queue: u64) -> Option<Micros> {
         if reliable {
             self.sent.messages += 1;

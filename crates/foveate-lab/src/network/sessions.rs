@@ -1,4 +1,4 @@
-//! A server and its clients on the virtual network, as a game's tests and the experiments need them.
+//! A server and its clients on the virtual network, for games' tests and the experiments.
 
 use super::{Host, Network, NetworkSpec, Placed, Placement, Reaction};
 use crate::net::Link as Path;
@@ -15,25 +15,19 @@ use std::sync::Arc;
 
 /// A server or one of its clients.
 pub enum Participant<G: Game> {
-    /// The server.
     Server(Box<Server<G>>),
-    /// A client.
     Client(Box<Client<G>>),
 }
 
-/// What either is told.
+/// A command for either.
 pub enum ParticipantCommand<G: Game> {
-    /// The server is.
     Server(ServerCommand),
-    /// A client is.
     Client(ClientCommand<G>),
 }
 
-/// What either says.
+/// An event of either.
 pub enum ParticipantEvent<G: Game> {
-    /// The server does.
     Server(ServerEvent),
-    /// A client does.
     Client(News<G::Event>),
 }
 
@@ -80,16 +74,16 @@ impl<G: Game> Node for Participant<G> {
     }
 }
 
-/// Lets players in and keeps what they leave, as a server's program does. A token that is not empty is
-/// rejected.
+/// Answers a server's requests as its program would: admits players, and stores and restores their objects. Any token
+/// that is not empty is rejected.
 pub struct Lodge {
     players: BTreeMap<String, u32>,
     kept: BTreeMap<u32, Vec<(ObjectId, Vec<i32>)>>,
-    /// How long an answer takes at least.
+    /// The least time until an answer.
     pub answers_after: Micros,
-    /// Up to so much longer: answers overtake each other.
+    /// The most that is added to it at random, so that answers can overtake each other.
     pub answers_spread: Micros,
-    /// Share of questions that are never answered.
+    /// Share of requests that are never answered.
     pub unanswered: f64,
     rng: fastrand::Rng,
 }
@@ -106,13 +100,13 @@ impl Lodge {
         }
     }
 
-    /// Players are numbered from 1 in the order in which they were added, whose hello arrives first or not.
+    /// Players are numbered from 1 in the order in which they were added, whatever the order of their hellos.
     fn number(&mut self, name: &str) -> u32 {
         let next = self.players.len() as u32 + 1;
         *self.players.entry(name.into()).or_insert(next)
     }
 
-    /// Gives a player the number that its program wants, instead of the next one.
+    /// Gives a player a chosen number instead of the next one.
     pub fn set_number(&mut self, name: &str, player: u32) {
         self.players.insert(name.into(), player);
     }
@@ -141,15 +135,15 @@ impl Lodge {
 pub struct SessionNetwork<G: Game> {
     /// The network.
     pub network: Network<Participant<G>>,
-    /// Lets players in.
+    /// Answers the server's requests.
     pub lodge: Lodge,
-    /// What the server said, oldest first.
+    /// All events of the server, oldest first.
     pub server_events: Vec<ServerEvent>,
-    /// What clients said, with their places.
+    /// All news of clients, with their places.
     pub news: Vec<(usize, News<G::Event>)>,
-    /// Everything that was sent, from and to which place, while it is kept.
+    /// If set, records everything that is sent, with the places of sender and receiver.
     pub sent: Option<Vec<(usize, usize, Outgoing)>>,
-    /// Clients whose link ended, or who cannot reach the server, dial again after this time.
+    /// If set, clients whose link ended, or that cannot reach the server, dial again after this time.
     pub redial_after: Option<Micros>,
     game: Arc<G>,
 }
@@ -207,7 +201,7 @@ where
         }
     }
 
-    /// A client that was refused would be refused again.
+    /// A rejected client would be rejected again, so it does not redial.
     fn redial(&mut self, _: usize, node: &Placed<Participant<G>>, _: usize) -> Option<Micros> {
         match &node.node {
             Participant::Client(client) if *client.phase() == ClientPhase::Joining => {
@@ -219,7 +213,7 @@ where
 }
 
 impl<G: Game> SessionNetwork<G> {
-    /// A server of an empty world; populate its simulation if the game has objects of its own.
+    /// Makes a server with an empty world. Populate its simulation if the game has objects of its own.
     pub fn new(game: Arc<G>, settings: ServerSettings, spec: NetworkSpec) -> SessionNetwork<G> {
         let mut sessions = SessionNetwork {
             network: Network::new(spec),
@@ -236,20 +230,20 @@ impl<G: Game> SessionNetwork<G> {
         sessions
     }
 
-    /// Puts a server in the place of the one that is there, or was: a restart, or another clock.
+    /// Replaces the server, or restarts one that crashed, possibly with another clock.
     pub fn place_server(&mut self, server: Server<G>, placement: Placement) {
         let (network, mut host) = self.split(|_, _, _, _| {});
         network.place(0, Participant::Server(Box::new(server)), placement, &mut host);
     }
 
-    /// A client that connects now; its place.
+    /// Adds a client that connects now, and returns its place.
     pub fn join(&mut self, name: &str, token: &[u8]) -> usize {
         let at = self.add(name, token, Placement::PLAIN);
         self.connect(at);
         at
     }
 
-    /// A client without a link; its place.
+    /// Adds a client without a link, and returns its place.
     pub fn add(&mut self, name: &str, token: &[u8], placement: Placement) -> usize {
         let client = Client::new(Arc::clone(&self.game), name, token);
         self.lodge.number(name);
@@ -263,21 +257,20 @@ impl<G: Game> SessionNetwork<G> {
         network.connect(at, 0, &mut host)
     }
 
-    /// Gives a client a link with conditions of its own: what it does to what the client sends, and to what
-    /// the server does.
+    /// Gives a client a link with its own conditions: first for what the client sends, then for what the server sends.
     pub fn connect_over(&mut self, at: usize, paths: [Path; 2]) -> Option<Link> {
         let (network, mut host) = self.split(|_, _, _, _| {});
         network.connect_over(at, 0, paths, &mut host)
     }
 
-    /// Cuts a client's link; both ends notice.
+    /// Cuts a client's link; both ends are told.
     pub fn cut(&mut self, at: usize) {
         let Some(link) = self.network.link_between(at, 0) else { return };
         let (network, mut host) = self.split(|_, _, _, _| {});
         network.cut(link, &mut host);
     }
 
-    /// Runs for a while; `decide` is asked before each round of a client.
+    /// Runs for a while; `decide` is called before each round of a client.
     pub fn run(
         &mut self,
         time: Micros,
@@ -288,7 +281,7 @@ impl<G: Game> SessionNetwork<G> {
         network.run_until(until, &mut host);
     }
 
-    /// Lets a client's program do something, now; what the client sends goes on its way.
+    /// Calls a client as its program would, now, and sends what the client outputs.
     pub fn act(
         &mut self,
         at: usize,
@@ -303,13 +296,12 @@ impl<G: Game> SessionNetwork<G> {
         network.settle(at, out, &mut host);
     }
 
-    /// Hands a command to a client, now.
+    /// Gives a client a command now.
     pub fn tell(&mut self, at: usize, command: ClientCommand<G>) {
         let (network, mut host) = self.split(|_, _, _, _| {});
         network.command(at, ParticipantCommand::Client(command), &mut host);
     }
 
-    /// The server.
     pub fn server(&mut self) -> Option<&mut Server<G>> {
         match &mut self.network.nodes[0].as_mut()?.node {
             Participant::Server(server) => Some(server),
@@ -335,7 +327,7 @@ impl<G: Game> SessionNetwork<G> {
     }
 }
 
-/// Keys that differ; no attacker guesses them in a laboratory.
+/// Keys that differ. They need not be secret in a laboratory.
 fn different_keys() -> Keys {
     let mut next = 0u128;
     Box::new(move || {

@@ -1,4 +1,4 @@
-//! The simulator: what it injects, and that a seed replays it.
+//! The simulator: which faults it injects, and that a seed replays them.
 
 use super::sessions::SessionNetwork;
 use super::{NetworkSpec, Participant, Placement};
@@ -50,7 +50,7 @@ fn game_of(players: usize, spec: NetworkSpec) -> SessionNetwork<Meadow> {
     game
 }
 
-/// Each ship flies on a circle of its own.
+/// Flies each ship on its own circle.
 fn fly(now: Micros, at: usize, client: &mut Client<Meadow>) {
     let turn = now.as_secs() + at as f64;
     let at = [turn.cos(), turn.sin()].map(|part| (part * 160.0) as i32 + 800);
@@ -62,7 +62,7 @@ fn where_is(server: &Server<Meadow>, player: u32) -> [f32; 2] {
 }
 
 #[test]
-fn a_seed_replays_a_run_to_the_byte_and_another_does_not() {
+fn the_same_seed_replays_a_run_to_the_byte_and_another_does_not() {
     let run = |seed| {
         let mut game = game_of(6, bad_network(seed));
         game.run(SECOND * 10, |now, at, client, _| fly(now, at, client));
@@ -108,7 +108,7 @@ fn a_clock_that_runs_fast_gives_more_rounds_and_a_slow_one_fewer() {
         let keys = Box::new(|| ResumeKey([7; 16]));
         let server = Server::new(meadow(), ServerSettings::default(), keys);
         game.place_server(server, Placement { drift, ..Placement::PLAIN });
-        // A moment more: wake-ups are rounded up to a microsecond.
+        // Slightly longer, since wake-ups are rounded up to a microsecond.
         game.run(SECOND * 100 + Micros(1_000), |_, _, _, _| {});
         game.server().unwrap().simulation.publisher.store.tick().0
     };
@@ -147,7 +147,7 @@ fn a_cut_link_is_resumed_and_one_that_stays_cut_ends_the_session() {
 }
 
 #[test]
-fn answers_that_come_late_still_let_players_in() {
+fn late_answers_still_admit_players() {
     let mut game = SessionNetwork::new(
         meadow(),
         ServerSettings::default(),
@@ -171,7 +171,7 @@ fn answers_that_come_late_still_let_players_in() {
 }
 
 #[test]
-fn answers_overtake_each_other_or_never_come_and_nobody_else_is_disturbed() {
+fn answers_overtake_each_other_or_are_missing_and_no_other_player_is_affected() {
     let spec = NetworkSpec::delayed(Micros::from_millis(10), 1);
     let mut game = SessionNetwork::new(meadow(), ServerSettings::default(), spec);
     game.lodge.answers_spread = SECOND * 5;

@@ -1,5 +1,4 @@
-//! One link on the virtual network: what it does to packets, and what becomes of those that cannot get
-//! through.
+//! One link on the virtual network: what it does to packets, and what happens to those that cannot get through.
 
 use super::NetworkSpec;
 use crate::net::{Fate, Latency, Link as Path, LinkSpec};
@@ -7,35 +6,36 @@ use foveate_node::outbox::Outgoing;
 use foveate_wire::Micros;
 use std::collections::BTreeMap;
 
-/// Times a message is sent again before it waits for the network to change.
+/// Times that a message is sent again before it waits for the network to change.
 const MAX_RESENDS: u32 = 16;
-/// A lost message is sent again after this at least.
+/// The least time after which a lost message is sent again.
 const MIN_RESEND: Micros = Micros(1_000);
 
-/// A message's place in its stream.
+/// A message with its number in its stream.
 pub(super) type Numbered = (u64, Outgoing);
 
-/// A link between two nodes. What is kept by end is kept by the end that sends.
+/// A link between two nodes. State by direction is indexed by the sending end.
 pub(super) struct Wire {
     pub ends: [usize; 2],
     pub open: [bool; 2],
     pub latency: Micros,
-    /// When the last message of each direction arrives: the next cannot overtake it.
+    /// When the last message of each direction arrives, which the next cannot overtake.
     ordered: [Micros; 2],
     /// Whether each direction is in a burst of losses.
     in_burst: [bool; 2],
-    /// Conditions of its own instead of the network's.
+    /// Own conditions instead of the network's.
     paths: [Option<Path>; 2],
-    /// Messages sent, and messages delivered.
+    /// Number of messages sent.
     numbered: [u64; 2],
+    /// Number of messages delivered.
     delivered: [u64; 2],
-    /// Messages that cannot get through at the moment,
+    /// Messages that cannot get through at the moment.
     pub held: [Vec<Numbered>; 2],
-    /// and those that arrived before an earlier one.
+    /// Messages that arrived before an earlier one.
     early: [BTreeMap<u64, Outgoing>; 2],
-    /// Datagrams that did not arrive.
+    /// Lost datagrams.
     pub lost: [u64; 2],
-    /// Nothing passes any more.
+    /// Whether the link is dead.
     pub severed: bool,
     /// When its ends could last reach each other.
     pub alive: Micros,
@@ -60,18 +60,18 @@ impl Wire {
         }
     }
 
-    /// Gives the link conditions of its own.
+    /// Gives the link its own conditions.
     pub fn set_paths(&mut self, paths: [Path; 2]) {
         self.latency = nominal(paths[0].spec()).max(nominal(paths[1].spec()));
         self.paths = paths.map(Some);
     }
 
-    /// Replaces what is done to what one end sends.
+    /// Replaces the conditions for what one end sends.
     pub fn set_spec(&mut self, end: usize, spec: LinkSpec, seed: u64) {
         self.paths[end].get_or_insert_with(|| Path::new(spec, seed)).set(spec);
     }
 
-    /// Which end of the link a node is.
+    /// The end of the link that a node has.
     pub fn end_of(&self, at: usize) -> usize {
         usize::from(self.ends[1] == at)
     }
@@ -82,7 +82,7 @@ impl Wire {
         self.numbered[end]
     }
 
-    /// Messages that an arriving one makes ready to be handed over, in order.
+    /// The messages, in order, that can be delivered once this one has arrived.
     pub fn in_order(&mut self, end: usize, (number, outgoing): Numbered) -> Vec<Outgoing> {
         self.early[end].insert(number, outgoing);
         let mut ready = Vec::new();
@@ -93,7 +93,7 @@ impl Wire {
         ready
     }
 
-    /// When a message arrives that has left the uplink; none if it does not get through as things are.
+    /// When a message that has left the uplink arrives; `None` if it cannot get through now.
     pub fn carry_message(
         &mut self,
         end: usize,
@@ -127,7 +127,7 @@ impl Wire {
         Some(self.ordered[end])
     }
 
-    /// When the copies of a datagram arrive that has left the uplink.
+    /// When the copies of a datagram that has left the uplink arrive.
     pub fn carry_datagram(
         &mut self,
         end: usize,
@@ -164,7 +164,7 @@ fn jitter(latency: Micros, spec: &NetworkSpec, rng: &mut fastrand::Rng) -> Micro
     Micros(rng.u64(..=spread))
 }
 
-/// The latency that a specification is about.
+/// A typical latency of these conditions.
 fn nominal(spec: &LinkSpec) -> Micros {
     match spec.latency {
         Latency::Constant(latency) | Latency::Normal(latency, _) => latency,

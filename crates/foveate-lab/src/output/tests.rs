@@ -36,7 +36,7 @@ fn outcome() -> ExperimentResult {
 }
 
 #[test]
-fn outcome_is_json_with_one_row_per_line() {
+fn results_are_json_with_one_row_per_line() {
     let text = outcome().to_json();
     let expected = "{\"experiment\":\"say \\\"hi\\\"\",\"seed\":18446744073709551615,\"verdicts\":[\n\
                     {\"aim\":\"≤ 2\",\"holds\":true,\"name\":\"b\",\"required\":true,\"value\":1.5}\n],\"rows\":[\n\
@@ -50,7 +50,7 @@ fn outcome_is_json_with_one_row_per_line() {
 }
 
 #[test]
-fn a_row_that_json_cannot_hold_is_refused_and_not_kept() {
+fn a_row_that_json_cannot_represent_is_rejected_and_not_kept() {
     let mut outcome = ExperimentResult::new("keys", 1);
     let pairs = std::collections::BTreeMap::from([((1, 2), 3)]);
     let error = outcome.push(pairs).unwrap_err();
@@ -70,7 +70,7 @@ fn writing_replaces_the_file_and_leaves_nothing_else() {
     assert_eq!(names, ["out.json"]);
     let error = outcome().write_json(&folder.join("no/such/out.json")).unwrap_err();
     assert!(error.to_string().contains("out.json: "), "{error}");
-    // A folder stands where the file should go: refused, and the temporary file is gone.
+    // A folder at the file's path: writing fails, and the temporary file is removed.
     fs::create_dir(folder.join("taken")).unwrap();
     assert!(outcome().write_json(&folder.join("taken")).is_err());
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);

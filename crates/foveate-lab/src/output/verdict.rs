@@ -1,11 +1,11 @@
-//! Claims with the figures that decide them.
+//! Claims, each with the value that decides it.
 
 use serde::Serialize;
 
-/// A claim about what was measured, and whether the measured value meets it.
+/// A claim about a measured value, and whether the value meets it.
 ///
-/// The constructors derive `holds` and the text of `aim` from the same numbers, so that the two
-/// cannot disagree. A value that is not a number never holds.
+/// The constructors derive `holds` and the text of `aim` from the same numbers, so that the two cannot disagree. NaN
+/// never holds.
 ///
 /// ```
 /// use foveate_lab::output::Verdict;
@@ -16,28 +16,28 @@ use serde::Serialize;
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
-    /// What is claimed, unique within its experiment.
+    /// The claim, unique within its experiment.
     pub name: String,
-    /// The measured value; not a number becomes `null` in JSON.
+    /// The measured value; NaN becomes `null` in JSON.
     pub value: f64,
     /// The condition on the value.
     pub aim: String,
     /// Whether the value meets the aim.
     pub holds: bool,
-    /// Whether `cargo xtask test` fails when the claim does not hold. Claims that need a longer run
-    /// than the short one are reported only.
+    /// Whether `cargo xtask test` fails if the claim does not hold. Claims that a quick run cannot decide are reported
+    /// only.
     pub required: bool,
     #[serde(skip)]
     unit: &'static str,
 }
 
 impl Verdict {
-    /// The value is at most `limit`.
+    /// Claims that the value is at most `limit`.
     pub fn at_most(name: impl Into<String>, value: f64, limit: f64, unit: &'static str) -> Verdict {
         Verdict::new(name, value, format!("≤ {}", figure(limit, unit)), value <= limit, unit)
     }
 
-    /// The value is at least `limit`.
+    /// Claims that the value is at least `limit`.
     pub fn at_least(
         name: impl Into<String>,
         value: f64,
@@ -47,7 +47,7 @@ impl Verdict {
         Verdict::new(name, value, format!("≥ {}", figure(limit, unit)), value >= limit, unit)
     }
 
-    /// The value differs from `target` by at most `tolerance`.
+    /// Claims that the value differs from `target` by at most `tolerance`.
     pub fn near(
         name: impl Into<String>,
         value: f64,
@@ -58,7 +58,7 @@ impl Verdict {
         Verdict::new(name, value, aim, (value - target).abs() <= tolerance, unit)
     }
 
-    /// A claim that is either so or not: its value is 1 or 0.
+    /// Claims a fact: the value is 1 if it is so, and otherwise 0.
     pub fn is_true(name: impl Into<String>, so: bool) -> Verdict {
         Verdict::new(name, f64::from(u8::from(so)), "true".to_owned(), so, "")
     }
@@ -73,15 +73,15 @@ impl Verdict {
         Verdict { name: name.into(), value, aim, holds, required: true, unit }
     }
 
-    /// Reports the claim without making the tests depend on it where `only_here` is true, for
-    /// example in a short run that has too few samples to decide it.
+    /// If `only_here` is true, the claim is reported without making the tests depend on it, for example in a quick run
+    /// with too few samples.
     #[must_use]
     pub fn reported_only(mut self, only_here: bool) -> Verdict {
         self.required &= !only_here;
         self
     }
 
-    /// The value with its unit, for people.
+    /// The value with its unit.
     pub fn figure(&self) -> String {
         if self.aim == "true" {
             return if self.holds { "yes" } else { "no" }.to_owned();
@@ -90,7 +90,7 @@ impl Verdict {
     }
 }
 
-/// About four significant digits, and the unit.
+/// About four significant digits and the unit.
 fn figure(value: f64, unit: &str) -> String {
     let digits = match value.abs() {
         size if size >= 1_000.0 || value.fract() == 0.0 => 0,
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_a_number_meets_no_aim() {
+    fn nan_meets_no_aim() {
         for verdict in [
             Verdict::at_most("a", f64::NAN, 1.0, ""),
             Verdict::at_least("a", f64::NAN, 1.0, ""),

@@ -1,4 +1,4 @@
-//! Who knows the truth: how many own each object, and how much players disagree about it.
+//! The true state of a game of peers: the owners of each object, and how much players disagree.
 
 use super::meadow::{BASE, Meadow, MeadowBase, Ship};
 use super::net::PeerNet;
@@ -7,24 +7,25 @@ use foveate_sync::metrics::{Area, SeenObject, agreement, delta_object, delta_pla
 use foveate_wire::ObjectId;
 use std::collections::BTreeMap;
 
-/// How many own each of the world's objects.
+/// Owners of every object of the world.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Census {
-    /// Owners of each object that somebody owns or keeps.
+    /// Owners of each object that any peer owns or keeps.
     pub owners: BTreeMap<ObjectId, Vec<usize>>,
-    /// Those kept by somebody, though nobody owns them.
+    /// Objects that peers keep, though no peer owns them.
     pub ownerless: usize,
-    /// Those owned by more than one.
+    /// Objects with more than one owner.
     pub doubled: usize,
 }
 
 impl Census {
-    /// Looks at everybody.
+    /// Counts over all peers.
     pub fn take<G: Game>(net: &PeerNet<G>) -> Census {
         Census::among(net, |_| true)
     }
 
-    /// Looks at everybody whom `counts` says to: what a liar makes of its own copy is its own affair.
+    /// Counts over the peers for which `counts` is true. A cheating peer is left out, since its own copy proves
+    /// nothing.
     pub fn among<G: Game>(net: &PeerNet<G>, counts: impl Fn(usize) -> bool) -> Census {
         let present = || net.present().filter(|(at, _)| counts(*at));
         let mut owners: BTreeMap<ObjectId, Vec<usize>> = BTreeMap::new();
@@ -43,7 +44,7 @@ impl Census {
                 }
             }
         }
-        // What is on its way between two who are there has an owner in a moment.
+        // An object in transfer between two peers that are present has an owner in a moment.
         let here: BTreeMap<PlayerId, usize> =
             present().map(|(at, node)| (node.peer.player(), at)).collect();
         for (_, node) in present() {
@@ -64,7 +65,7 @@ impl Census {
         self.ownerless == 0 && self.doubled == 0
     }
 
-    /// The most objects of one owner, and the mean over everybody of so many.
+    /// The most objects of one owner, and the mean over `players`.
     pub fn load(&self, players: usize) -> (usize, f64) {
         let mut by_owner: BTreeMap<usize, usize> = BTreeMap::new();
         for owner in self.owners.values().flatten() {
@@ -75,19 +76,19 @@ impl Census {
     }
 }
 
-/// How much players disagree about bases, at one moment.
+/// How much players disagree about bases, in one sample.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct PeerCoherence {
     /// Δ_s, mean over players, in view radii.
     pub delta: f64,
-    /// The share of those who see a base and agree with most of the others on who holds it.
+    /// The share of players that see a base and agree with most of the others on its team.
     pub agreeing: f64,
     /// The share of (player, base in view) pairs in which the player lacks the base.
     pub lacking: f64,
 }
 
 impl PeerCoherence {
-    /// Looks at everybody whom `counts` says to.
+    /// Takes a sample over the peers for which `counts` is true.
     pub fn look(net: &PeerNet<Meadow>, counts: impl Fn(usize) -> bool) -> Option<PeerCoherence> {
         let players: Vec<_> = net
             .present()
@@ -120,7 +121,7 @@ impl PeerCoherence {
             let gap = |a: &MeadowBase, b: &MeadowBase| {
                 f64::from((a.pos[0] - b.pos[0]).hypot(a.pos[1] - b.pos[1]))
             };
-            // Where one alone is interested nobody can disagree; the base counts all the same.
+            // A single interested player cannot disagree with any other, but the base counts all the same.
             let delta = delta_object(&held, gap).unwrap_or(0.0);
             for (at, distance) in interested {
                 seen.entry(at).or_default().push(SeenObject { distance, delta });
@@ -137,7 +138,7 @@ impl PeerCoherence {
     }
 }
 
-/// Where a base is: at its owner, or at whoever was told of it last.
+/// Where a base is, by its owner, or else by the peer with the newest state.
 fn best(
     net: &PeerNet<Meadow>,
     id: ObjectId,

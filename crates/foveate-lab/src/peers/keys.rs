@@ -1,4 +1,4 @@
-//! Real signatures in the laboratory: Ed25519, its keys drawn from a seed.
+//! Real signatures in the laboratory: Ed25519, with keys derived from a seed.
 
 use foveate_node::peer::{Key, Signer};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
@@ -7,7 +7,7 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 pub struct Keys(Ed25519KeyPair);
 
 impl Keys {
-    /// The keys of a seed; none for the few seeds that the cipher refuses.
+    /// The keys for a seed; `None` for the few seeds that the cipher rejects.
     pub fn new(seed: u64) -> Option<Keys> {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut bytes = [0; 32];

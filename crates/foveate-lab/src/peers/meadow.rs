@@ -1,5 +1,5 @@
-//! The game of the peers' experiments: ships that fly as they are told, and bases that wander and are
-//! taken by whoever is there. After the source's space shooter, whose managed objects are bases.
+//! The game of the peer experiments: ships that fly as commanded, and bases that wander and are captured by the ships
+//! near them. It follows the source's space shooter, whose managed objects are bases.
 
 use crate::movement::AvatarPose;
 use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
@@ -8,58 +8,54 @@ use foveate_wire::{FieldType, KindId, ObjectId, Replicate, Role, Schema, SchemaE
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The kind of ships.
 pub const SHIP: KindId = KindId(0);
-/// The kind of bases.
 pub const BASE: KindId = KindId(1);
 /// Steps in a unit.
 const STEPS: f32 = 16.0;
-/// Rounds between two looks at who is there.
+/// Rounds between two counts of the ships near a base.
 const COUNT_EVERY: u32 = 20;
 
 /// A player's ship.
 #[derive(Clone, PartialEq, Debug, Replicate)]
 pub struct Ship {
-    /// Where it is.
     #[replicate(place, motion, precision = 0.0625, extent = 8192.0)]
     pub pos: [f32; 2],
-    /// Where it looks.
+    /// Its facing.
     #[replicate(yaw, steps = 240)]
     pub yaw: f32,
     /// 1 or 2.
     #[replicate(max = 2)]
     pub team: u8,
-    /// What its player did of late: one more each time.
+    /// A counter of its player's actions.
     pub deed: u8,
 }
 
-/// A base: everybody should agree where it is and whose.
+/// A base. All players should agree on its place and its team.
 #[derive(Clone, PartialEq, Debug, Replicate)]
 #[replicate(name = "base")]
 pub struct MeadowBase {
-    /// Where it is.
     #[replicate(place, motion, precision = 0.0625, extent = 8192.0)]
     pub pos: [f32; 2],
-    /// How many ways it has gone.
+    /// The number of the leg of its route.
     pub leg: u16,
-    /// Who holds it; 0: nobody.
+    /// The team that holds it; 0 for none.
     #[replicate(max = 2)]
     pub team: u8,
 }
 
-/// Where a ship is by now, in steps, and where it looks.
+/// An input: a ship's place and facing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Steer {
     /// In sixteenths of a unit.
     pub at: [i32; 2],
     /// In 240ths of a turn.
     pub yaw: u8,
-    /// What the player did of late.
+    /// A counter of the player's actions.
     pub deed: u8,
 }
 
 impl Steer {
-    /// A pose as an input.
+    /// Converts a pose to an input.
     pub fn to(pose: &AvatarPose) -> Steer {
         let AvatarPose { pos, yaw, state: deed, .. } = *pose;
         let at = [0, 1].map(|axis| (pos[axis] * STEPS).round() as i32);
@@ -68,36 +64,35 @@ impl Steer {
     }
 }
 
-/// How large the world is.
+/// Settings of the world.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MeadowSpec {
-    /// Its side.
+    /// The side of the square world.
     pub side: f32,
-    /// Bases, spread over square regions of eight.
+    /// Number of bases, spread over square regions of eight.
     pub bases: usize,
     /// How far ships see.
     pub view: f32,
-    /// How far they reach.
+    /// How far ships reach.
     pub interaction: f32,
-    /// How fast they fly at most, and bases wander, in units per second.
+    /// The largest speeds of ships and bases, in units per second.
     pub speeds: [f32; 2],
     /// Rounds per second.
     pub rate: f32,
-    /// What places are drawn from.
+    /// RNG seed for places.
     pub seed: u64,
 }
 
-/// The game.
 pub struct Meadow {
     spec: MeadowSpec,
     schema: Arc<Schema>,
 }
 
 impl Meadow {
-    /// The game of a world.
+    /// Makes the game for a world.
     pub fn new(spec: MeadowSpec) -> Result<Meadow, SchemaError> {
         let (mut ship, mut base) = (Ship::spec(), MeadowBase::spec());
-        // A little above what they do: rounding is no lie.
+        // Slightly above the real speeds, so that rounding does not count as cheating.
         (ship.max_speed, base.max_speed) = (spec.speeds[0] * 1.1, spec.speeds[1] * 1.1);
         for field in ship.fields.iter_mut().chain(&mut base.fields) {
             if field.role == Role::Place {
@@ -108,12 +103,11 @@ impl Meadow {
         Ok(Meadow { spec, schema: Arc::new(Schema::new(vec![ship, base])?) })
     }
 
-    /// How large the world is.
     pub fn spec(&self) -> &MeadowSpec {
         &self.spec
     }
 
-    /// Where a base is bound for on one of its ways: somewhere in its region.
+    /// Where a base goes on one of its legs: a point in its region.
     fn target(&self, id: ObjectId, leg: u16) -> [f32; 2] {
         let regions = (self.spec.bases as f32 / 8.0).sqrt().ceil().max(1.0);
         let mut rng = fastrand::Rng::with_seed(
@@ -166,7 +160,7 @@ impl Game for Meadow {
         }
     }
 
-    /// Somebody paints a base.
+    /// Sets a base's team.
     fn act(&self, turn: &mut StepContext<'_, Self>, team: &u8, _: Requester) {
         if let Some(mut base) = turn.get::<MeadowBase>() {
             base.team = *team;
@@ -185,7 +179,7 @@ impl Game for Meadow {
         Some(view)
     }
 
-    /// Everybody may look over the shoulder of everybody.
+    /// Every player may watch every other.
     fn may_watch(&self, _: &World<'_>, _avatar: ObjectId, object: ObjectId) -> bool {
         object.kind() == SHIP
     }
@@ -203,7 +197,7 @@ impl Meadow {
         }
     }
 
-    /// The larger team within reach takes the base.
+    /// The team with more ships within reach captures the base.
     fn count(&self, turn: &StepContext<'_, Self>, base: &mut MeadowBase) {
         let at = [base.pos[0], base.pos[1], 0.0];
         let near = turn.world().near(at, self.spec.interaction);

@@ -1,4 +1,4 @@
-//! Peers in the laboratory: their network, their keys, their game.
+//! Peers in the laboratory: network, keys and game.
 
 mod audit;
 mod keys;

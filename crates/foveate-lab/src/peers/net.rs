@@ -1,4 +1,4 @@
-//! Peers by the dozen or the thousand on the virtual network.
+//! Dozens or thousands of peers on the virtual network.
 
 use super::keys::Keys;
 use crate::net::{Latency, Loss};
@@ -12,18 +12,18 @@ use foveate_wire::{Micros, Tick};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// What the network does.
+/// Conditions of the network.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NetSpec {
     /// The length of a round.
     pub round: Micros,
-    /// How long a datagram takes, drawn once for each pair; and on top of it, each time, up to a fifth.
+    /// Latency, drawn once for each pair; each datagram takes up to a fifth more.
     pub latency: Latency,
-    /// The share of datagrams lost, on every link alike.
+    /// Share of datagrams lost, on every link alike.
     pub loss: f64,
-    /// The share of links that go by way of a relay: twice as long.
+    /// Share of links that are relayed, which doubles their latency.
     pub relayed: f64,
-    /// Bytes that an uplink queues; more is dropped.
+    /// Bytes that an uplink queues; more are dropped.
     pub queue: u64,
     /// RNG seed.
     pub seed: u64,
@@ -45,13 +45,12 @@ impl NetSpec {
     }
 }
 
-/// A participant: a peer, and what the laboratory notes of it.
+/// A peer, and what the laboratory records of it.
 pub struct PeerNode<G: Game> {
-    /// Its peer.
     pub peer: Peer<G>,
-    /// The verdicts that it passed.
+    /// The verdicts that it reported.
     pub verdicts: Vec<(Micros, PlayerId, Fault)>,
-    /// When it came in.
+    /// When it joined.
     pub inside: Option<Micros>,
     /// Its public key.
     pub key: Key,
@@ -75,7 +74,7 @@ impl<G: Game> Node for PeerNode<G> {
 }
 
 impl<G: Game> PlacedPeer<G> {
-    /// The last round that it had told of at a time of the laboratory's, which is not long ago.
+    /// The last round that it had sent by a recent time of the laboratory.
     pub fn told_by(&self, time: Micros, round: Micros) -> Tick {
         let since = self.woken.0.saturating_sub(time.0).div_ceil(round.0);
         Tick(self.peer.simulation.publisher.store.tick().0.wrapping_sub(since as u32))
@@ -85,7 +84,7 @@ impl<G: Game> PlacedPeer<G> {
 /// A participant on the network.
 pub type PlacedPeer<G> = Placed<PeerNode<G>>;
 
-/// Knows where each key is, and lets a function steer peers.
+/// Finds nodes by their keys, and calls a function before each wake-up.
 struct Steered<'a, F> {
     keys: &'a [Key],
     drive: F,
@@ -145,9 +144,9 @@ pub struct PeerNet<G: Game> {
     round: Micros,
     game: Arc<G>,
     keys: Vec<Key>,
-    /// What each place's keys are drawn from.
+    /// The seed of each place's keys.
     seeds: Vec<u64>,
-    /// The world's time less the laboratory's: the founder's clock counts.
+    /// The world's time less the laboratory's; the world's clock is the founder's.
     epoch: Micros,
 }
 
@@ -178,13 +177,13 @@ impl<G: Game> PeerNet<G> {
         }
     }
 
-    /// The world's round at a time of the laboratory's.
+    /// The world's round at a time of the laboratory.
     pub fn tick_at(&self, time: Micros) -> Tick {
         Tick(((time + self.epoch).0 / self.round.0) as u32)
     }
 
-    /// A newcomer: the first founds the world, the others join by way of `contact`. The uplink is in bytes
-    /// per second.
+    /// Adds a newcomer. The first founds the world, the others join through `contact`. The uplink is in bytes per
+    /// second.
     pub fn enter(
         &mut self,
         contact: Option<usize>,
@@ -201,8 +200,7 @@ impl<G: Game> PeerNet<G> {
         self.begin(at, contact, uplink, settings)
     }
 
-    /// A participant that crashed or left at least a round ago begins anew, with the same keys and nothing
-    /// else.
+    /// Restarts a peer that crashed or left at least a round ago, with the same keys and nothing else.
     pub fn come_back(
         &mut self,
         at: usize,
@@ -244,15 +242,14 @@ impl<G: Game> PeerNet<G> {
         Some(at)
     }
 
-    /// A participant leaves in order.
+    /// A peer leaves properly.
     pub fn leave(&mut self, at: usize) {
         let host = &mut Steered { keys: &self.keys, drive: |_, _, _: &mut _, _: &mut _| {} };
         self.network.command(at, PeerCommand::Leave, host);
         self.network.crash(at);
     }
 
-    /// Runs until a time. `drive` is called before each tick of a node's: to steer it, or to make it
-    /// misbehave.
+    /// Runs until a time. `drive` is called before each tick of a node, to control it or make it misbehave.
     pub fn run_until(
         &mut self,
         until: Micros,

@@ -1,4 +1,4 @@
-//! A game of peers that fly about: movement, network and what is looked at, round by round.
+//! A game of peers with moving ships: movement and network, round by round.
 
 use super::meadow::{Meadow, MeadowSpec, Steer};
 use super::net::{NetSpec, PeerNet, PlacedPeer};
@@ -8,18 +8,18 @@ use foveate_node::peer::PeerSettings;
 use foveate_wire::{Bytes, Metres, Micros, SchemaError};
 use std::sync::Arc;
 
-/// One newcomer at a time for so many who are in,
+/// One newcomer at a time for each this many peers that have joined.
 const MANY: usize = 50;
-/// and never more than so many.
+/// The most newcomers at a time.
 const MAX_AT_ONCE: usize = 4;
 
-/// Makes a node misbehave, before its tick.
+/// Makes a node misbehave before its tick.
 pub type Mischief =
     Box<dyn FnMut(Micros, &mut PlacedPeer<Meadow>, &mut RecordingOutbox) -> Option<AvatarPose>>;
 
-/// A running game. Participant `n` moves as the movement's mover `n` does.
+/// A running game. Participant `n` moves as avatar `n` of the movement.
 pub struct Play<M> {
-    /// The network and everybody on it.
+    /// The network with all peers.
     pub net: PeerNet<Meadow>,
     movement: M,
     round: Micros,
@@ -28,19 +28,18 @@ pub struct Play<M> {
 }
 
 impl<M: Movement> Play<M> {
-    /// Nobody is there.
+    /// A game without players yet.
     pub fn new(world: MeadowSpec, net: NetSpec, movement: M) -> Result<Play<M>, SchemaError> {
         let net_round = net.round;
         let net = PeerNet::new(Arc::new(Meadow::new(world)?), net);
         Ok(Play { net, movement, round: net_round, view: world.view, liars: Vec::new() })
     }
 
-    /// The movement.
     pub fn movement(&self) -> &M {
         &self.movement
     }
 
-    /// The next one comes, by way of somebody who is there.
+    /// Adds the next participant, which joins through a contact.
     pub fn enter(&mut self, contact: Option<usize>, uplink: Option<u32>) -> Option<usize> {
         let (round, view) = (self.round, Metres(self.view));
         self.net.enter(contact, uplink.map(f64::from), |address| PeerSettings {
@@ -49,12 +48,12 @@ impl<M: Movement> Play<M> {
         })
     }
 
-    /// Somebody begins to lie.
+    /// Makes a participant cheat from now on.
     pub fn corrupt(&mut self, at: usize, how: Mischief) {
         self.liars.push((at, how));
     }
 
-    /// One round.
+    /// Plays one round.
     pub fn round(&mut self) {
         self.movement.step();
         let Play { net, movement, round, liars, .. } = self;
@@ -68,13 +67,13 @@ impl<M: Movement> Play<M> {
         });
     }
 
-    /// So much time.
+    /// Plays for a time.
     pub fn run(&mut self, time: Micros) {
         (0..time.0 / self.round.0).for_each(|_| self.round());
     }
 
-    /// Everybody of so many comes, each by way of somebody whom chance picks: one in each span, and more
-    /// at once when there are many to come in by.
+    /// Adds `count` participants, each through a random peer: one in every `every`, or several at once when there are
+    /// many peers to join through.
     pub fn fill(&mut self, count: usize, every: Micros, uplink: impl Fn(usize) -> Option<u32>) {
         let mut rng = fastrand::Rng::with_seed(count as u64);
         let rounds = (every.0 / self.round.0).max(1);

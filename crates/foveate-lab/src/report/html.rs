@@ -1,6 +1,6 @@
-//! The page around the contents: escaping, style, skeleton.
+//! The page around the contents: escaping, style, layout.
 
-/// Text for use in an element or in a quoted attribute.
+/// Escapes text for an element or a quoted attribute.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -10,7 +10,7 @@ pub(super) fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // HTML has no way to hold control characters.
+            // HTML cannot represent control characters.
             c if c.is_control() && c != '\n' && c != '\t' => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
@@ -18,10 +18,10 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// The opposite of [`escape`], for what we wrote ourselves.
+/// Reverses [`escape`] for our own pages.
 pub(super) fn unescape(text: &str) -> String {
     let pairs = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
-    // The ampersand comes last: what it reveals must not be taken for another escape.
+    // The ampersand is replaced last: its result must not be taken for another escape.
     pairs.iter().fold(text.to_owned(), |text, (escaped, plain)| text.replace(escaped, plain))
 }
 
@@ -36,7 +36,7 @@ pub(super) fn prose(text: &str) -> String {
     html
 }
 
-/// One run of text in which backticks set code. An unpaired backtick stands for itself.
+/// Text in which backticks set code. An unpaired backtick stays as it is.
 pub(super) fn inline(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
     let unpaired = parts.len().is_multiple_of(2);
@@ -52,15 +52,15 @@ pub(super) fn inline(text: &str) -> String {
     html
 }
 
-/// What stands in a page's head; `index` reads it back.
+/// The data in a page's head, which `index` reads back.
 pub(super) struct Head<'a> {
     pub title: &'a str,
     pub summary: &'a str,
-    /// Findings that hold, fall short, and inform.
+    /// Numbers of findings that hold, fall short, and inform.
     pub findings: [usize; 3],
 }
 
-/// Marks a page as ours, so that the index lists no strangers.
+/// Marks a page as ours, so that the index lists no others.
 pub(super) const GENERATOR: &str = "<meta name=\"generator\" content=\"foveate-lab\">";
 pub(super) const SUMMARY_OPENS: &str = "<meta name=\"description\" content=\"";
 pub(super) const FINDINGS_OPEN: &str = "<meta name=\"foveate-findings\" content=\"";
@@ -78,6 +78,6 @@ pub(super) fn page(head: &Head<'_>, body: &str) -> String {
     )
 }
 
-/// One style for reports and index. Series colours are told apart by people with any of the
-/// common colour deficiencies (after Okabe and Ito), with enough contrast on either ground.
+/// One style for reports and index. Series colours can be told apart with any of the common colour deficiencies (after
+/// Okabe and Ito), with enough contrast on a light and on a dark background.
 const STYLE: &str = include_str!("style.css");

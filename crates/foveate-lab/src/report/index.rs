@@ -1,4 +1,4 @@
-//! The list of the reports in a folder, made anew from what lies there.
+//! The list of the reports in a folder, made from the files that it has.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -7,12 +7,12 @@ use std::path::Path;
 use super::html::{FINDINGS_OPEN, GENERATOR, Head, SUMMARY_OPENS, escape, inline, page, unescape};
 
 pub(super) const INDEX: &str = "index.html";
-/// The head of a page of ours without its style is shorter than this.
+/// Most bytes that are read of a page's head, which is shorter without its style.
 const HEAD_BYTES: u64 = 64 * 1024;
 /// Most reports listed.
 const MAX_REPORTS: usize = 1_000;
 
-/// What the index tells of one report.
+/// What the index shows of one report.
 struct Entry {
     file: String,
     title: String,
@@ -24,7 +24,7 @@ struct Entry {
 pub(super) fn render(folder: &Path) -> io::Result<String> {
     let mut names: Vec<String> = Vec::new();
     for item in fs::read_dir(folder)? {
-        // A name that is not Unicode is not one that we gave.
+        // A name that is not Unicode is not one of ours.
         let Ok(name) = item?.file_name().into_string() else { continue };
         if name.ends_with(".html") && name != INDEX && !name.starts_with('.') {
             names.push(name);
@@ -48,7 +48,7 @@ pub(super) fn render(folder: &Path) -> io::Result<String> {
     Ok(page(&Head { title: "Reports", summary: &count, findings: [0; 3] }, &body))
 }
 
-/// Reads a report's head back; none if the file is not ours or cannot be read.
+/// Reads a report's head; `None` if the file is not ours or cannot be read.
 fn entry(folder: &Path, file: String) -> Option<Entry> {
     let mut head = Vec::new();
     File::open(folder.join(&file)).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
@@ -82,21 +82,21 @@ fn item(entry: &Entry) -> String {
         (holds, "holds", if holds == 1 { "✓ 1 finding holds" } else { "✓ {} findings hold" }),
         (short, "short", if short == 1 { "✗ 1 falls short" } else { "✗ {} fall short" }),
     ];
-    let told: Vec<String> = counts
+    let listed: Vec<String> = counts
         .into_iter()
         .filter(|(count, ..)| *count > 0)
         .map(|(count, class, words)| {
             format!("<span class=\"{class}\">{}</span>", words.replace("{}", &count.to_string()))
         })
         .collect();
-    if !told.is_empty() {
-        html.push_str(&format!("<p class=\"counts\">{}</p>", told.join(" · ")));
+    if !listed.is_empty() {
+        html.push_str(&format!("<p class=\"counts\">{}</p>", listed.join(" · ")));
     }
     html.push_str("</li>\n");
     html
 }
 
-/// A file name as a relative link: all but the plainest bytes are encoded.
+/// A file name as a relative link, with all but the plainest bytes encoded.
 fn link(file: &str) -> String {
     let mut link = String::new();
     for byte in file.bytes() {

@@ -40,17 +40,17 @@ pub use plot::{Axis, Plot, Series};
 use crate::output::{Align, OutputError, Table, Verdict, write_atomically};
 use html::{Head, escape, inline, page, prose};
 
-/// Longest name of an experiment: file systems take no more than 255 bytes in all.
+/// Longest name of an experiment; file systems accept no more than 255 bytes in all.
 const MAX_NAME_BYTES: usize = 100;
 
 /// What a finding says about a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// The claim holds in what was measured.
+    /// The claim holds in this run.
     Holds,
-    /// It does not.
+    /// The claim does not hold in this run.
     FallsShort,
-    /// There was no claim; this is worth knowing.
+    /// Information without a claim.
     Info,
 }
 
@@ -80,26 +80,21 @@ impl Mark {
     }
 }
 
-/// A report that could not be written. Earlier files still stand as they were.
+/// A report could not be written. Earlier files are unchanged.
 #[derive(Debug, Error)]
 pub enum ReportError {
-    /// The experiment's name cannot name a file.
+    /// The experiment's name cannot be used as a file name.
     #[error(
         "the experiment name {found:?} cannot name a file, expected letters, digits, - and _, \
          at most {MAX_NAME_BYTES}, and not \"index\""
     )]
     BadName {
-        /// The name as found.
+        /// The name.
         found: String,
     },
-    /// The folder cannot be made or listed.
+    /// The folder cannot be created or listed.
     #[error("cannot use the folder {}: {source}", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// What the file system said.
-        source: io::Error,
-    },
+    Folder { path: PathBuf, source: io::Error },
     /// A file cannot be written.
     #[error(transparent)]
     Write(#[from] OutputError),
@@ -114,8 +109,7 @@ struct Finding {
 
 /// A report on one experiment, built from top to bottom.
 ///
-/// Findings are gathered below the summary whatever their place in the chain; sections, tables and
-/// plots keep their order.
+/// Findings are collected below the summary, wherever they are added; sections, tables and plots keep their order.
 #[derive(Debug, Clone)]
 pub struct Report {
     experiment: String,
@@ -128,7 +122,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// An empty report. The experiment's name becomes the file's name.
+    /// An empty report. The experiment's name becomes the file name.
     pub fn new(experiment: impl Into<String>, title: impl Into<String>) -> Self {
         Self {
             experiment: experiment.into(),
@@ -140,28 +134,28 @@ impl Report {
         }
     }
 
-    /// What was tried and what came out, in a sentence or two. The index shows it too.
+    /// Sets the summary: what was tried and the result, in a sentence or two. The index shows it too.
     #[must_use]
     pub fn summary(mut self, text: impl Into<String>) -> Self {
         self.summary = text.into();
         self
     }
 
-    /// The command line that makes this report again.
+    /// Sets the command line that makes this report again.
     #[must_use]
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
         self
     }
 
-    /// Says that it is of a short run.
+    /// Marks the report as one of a quick run.
     #[must_use]
     pub fn short(mut self) -> Self {
         self.summary = format!("A quick run: its figures are not for quoting. {}", self.summary);
         self
     }
 
-    /// Begins a section. In prose a blank line divides paragraphs and backticks set code.
+    /// Starts a section. In prose a blank line divides paragraphs and backticks set code.
     #[must_use]
     pub fn section(mut self, heading: impl AsRef<str>, text: impl AsRef<str>) -> Self {
         self.body.push_str(&format!("<h2>{}</h2>\n", inline(heading.as_ref())));
@@ -183,7 +177,7 @@ impl Report {
         self
     }
 
-    /// Adds a finding with the figure that bears it out.
+    /// Adds a finding with the figure that supports it.
     #[must_use]
     pub fn finding(
         mut self,
@@ -195,7 +189,7 @@ impl Report {
         self
     }
 
-    /// Adds claims that were judged, each with its aim and its figure.
+    /// Adds verdicts, each with its aim and value.
     #[must_use]
     pub fn verdicts(mut self, verdicts: &[Verdict]) -> Self {
         for verdict in verdicts {
@@ -228,8 +222,8 @@ impl Report {
         page(&Head { title: &self.title, summary: &self.summary, findings }, &body)
     }
 
-    /// Writes the page as `<experiment>.html` into a folder, which is made if need be, and renews
-    /// the folder's `index.html`. Returns the page's path.
+    /// Writes the page as `<experiment>.html` into a folder, which is created if necessary, and updates the folder's
+    /// `index.html`. Returns the page's path.
     pub fn write(&self, folder: &Path) -> Result<PathBuf, ReportError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         let name = self.experiment.as_str();

@@ -8,7 +8,7 @@ use super::*;
 
 const NASTY: &str = "<script>alert('x')</script> & \"quoted\"\u{7}";
 
-/// A folder of its own for a test, removed at its end.
+/// A temporary folder, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -51,8 +51,7 @@ fn full_report(text: &str) -> Report {
         .plot(both(Plot::distribution(text), &points))
 }
 
-/// Checks that tags nest and that attributes are quoted, as XML would ask, apart from the
-/// elements that HTML never closes.
+/// Checks that tags nest and attributes are quoted, as XML requires, except for elements that HTML never closes.
 fn assert_well_formed(html: &str) {
     let mut open: Vec<&str> = Vec::new();
     let body = html.strip_prefix("<!doctype html>\n").expect("a doctype");
@@ -107,7 +106,7 @@ fn prose_has_paragraphs_and_code() {
 }
 
 #[test]
-fn index_lists_our_reports_and_no_strangers() {
+fn index_lists_our_reports_and_no_other_pages() {
     let folder = Folder::new("index");
     Report::new("b-second", "Second & last").summary(NASTY).write(&folder.0).unwrap();
     fs::write(folder.0.join("stranger.html"), "<title>Not ours</title>").unwrap();

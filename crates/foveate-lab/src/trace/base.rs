@@ -1,4 +1,4 @@
-//! Reads `t_ms,id,x,y,z,yaw,pitch`, and the comment lines before it.
+//! Reads `t_ms,id,x,y,z,yaw,pitch` and the comment lines before it.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::{
     Trace, TraceBounds, UnknownConvention,
 };
 
-/// Whole numbers up to this are exact in the f64 that parsing goes through.
+/// Whole numbers up to this are exact in `f64`, which parsing uses.
 const MAX_T_MS: f64 = (1_u64 << 53) as f64;
 
 const COORDINATES: (f64, f64) = (-MAX_COORDINATE, MAX_COORDINATE);
@@ -34,8 +34,8 @@ pub(super) fn read(source: impl Read, name: &Path, limits: Limits) -> Result<Tra
     Ok(Trace { convention, name: name.to_path_buf(), ..trace })
 }
 
-/// Comment lines, then the header. A comment that speaks of yaw must be a statement that can be read:
-/// a misspelt one must not pass for a remark.
+/// Reads the comment lines and the header. A comment about yaw must be a valid statement of a convention, so that a
+/// misspelt one is not taken for a remark.
 fn opening<R: Read>(
     lines: &mut Lines<R>,
 ) -> Result<(Columns<7>, Option<AngleConvention>), TraceFault> {
@@ -84,29 +84,29 @@ pub(super) fn player_id(field: &[u8]) -> Result<u32, TraceFault> {
     Ok(whole(field, "id", (0.0, f64::from(u32::MAX)))? as u32)
 }
 
-/// Time as the rows tell it: never backwards, never silent for long.
+/// Checks times: rows never go backwards, and are never far apart.
 pub(super) struct Clock {
     origin: Option<u64>,
     last: u64,
-    /// Latest moment allowed, counted from the origin.
+    /// The latest time allowed, counted from the origin.
     span: u64,
 }
 
 impl Clock {
-    /// A clock that starts at the first row.
+    /// A clock whose origin is the first row.
     fn starting_at_first_row() -> Self {
         Self { origin: None, last: 0, span: u64::from(u32::MAX) }
     }
 
-    /// A clock for a companion of a recording: it may run on for as long as a silence may last.
+    /// A clock for a companion file, which may end later than the recording by the longest silence allowed.
     pub(super) fn beside(trace: &Trace) -> Self {
         let span = u64::from(trace.duration_ms) + u64::from(MAX_SILENCE_MS);
         let span = span.min(u64::from(u32::MAX));
         Self { origin: Some(trace.origin_ms), last: trace.origin_ms, span }
     }
 
-    /// Milliseconds since the origin. Fractions of a millisecond are rounded: a recorder with a
-    /// finer clock is welcome, its order is kept.
+    /// Reads a time, in milliseconds since the origin. Fractions of a millisecond are accepted and rounded, which keeps
+    /// the order.
     pub(super) fn read(&mut self, field: &[u8]) -> Result<u32, TraceFault> {
         let low = self.origin.unwrap_or(0);
         let high = self.origin.map_or(MAX_T_MS, |origin| (origin + self.span) as f64);
@@ -128,7 +128,7 @@ impl Clock {
         Ok((now - origin) as u32)
     }
 
-    /// Time of the last row, as the file calls it.
+    /// Time of the last row, as in the file.
     pub(super) fn last(&self) -> u64 {
         self.last
     }
@@ -168,7 +168,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The recording, or none if it has no rows.
+    /// The recording; `None` without rows.
     fn finish(mut self) -> Option<Trace> {
         let origin_ms = self.clock.origin?;
         let superseded = self.rows.take_superseded();

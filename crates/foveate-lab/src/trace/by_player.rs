@@ -1,10 +1,10 @@
-//! Rows of many players in order of time, regrouped into one sorted run per player.
+//! Groups rows of many players in order of time into one sorted run per player.
 
 use std::collections::BTreeMap;
 
 use super::error::TraceFault;
 
-/// Rows that know their time in milliseconds since the start of the recording.
+/// A row with its time in milliseconds since the start of the recording.
 pub(super) trait Timed {
     fn t_ms(&self) -> u32;
 }
@@ -30,7 +30,7 @@ impl<T: Timed> ByPlayer<T> {
         &self.rows[at]
     }
 
-    /// The newest row of a player at or before a time.
+    /// A player's newest row at or before a time.
     pub(super) fn at_or_before(&self, player: usize, t_ms: u32) -> Option<&T> {
         let rows = self.of(player);
         rows[..rows.partition_point(|row| row.t_ms() <= t_ms)].last()
@@ -41,9 +41,9 @@ impl<T: Timed> ByPlayer<T> {
 pub(super) struct Grouper<T> {
     rows: Vec<T>,
     player_of_row: Vec<u32>,
-    /// Per player, the place of its newest row and how many rows shared that row's time.
+    /// For each player, the index of its newest row and how many rows had the same time.
     newest: Vec<Option<(usize, u32)>>,
-    /// Times of the rows that were replaced.
+    /// Times of replaced rows.
     superseded: Vec<u32>,
 }
 
@@ -57,13 +57,13 @@ impl<T: Timed + Copy + Default> Grouper<T> {
         }
     }
 
-    /// The newest row of a player so far.
+    /// A player's newest row so far.
     pub(super) fn newest(&self, player: usize) -> Option<&T> {
         self.newest.get(player).copied().flatten().map(|(row, _)| &self.rows[row])
     }
 
-    /// Adds a row no earlier than any before it. A row of the same player and time replaces the
-    /// one before. Returns how many rows have now shared that time.
+    /// Adds a row no earlier than any before it. It replaces an earlier row of the same player and time. Returns how
+    /// many rows have had that time.
     pub(super) fn push(&mut self, player: usize, row: T) -> u32 {
         if player >= self.newest.len() {
             self.newest.resize(player + 1, None);
@@ -84,7 +84,7 @@ impl<T: Timed + Copy + Default> Grouper<T> {
         }
     }
 
-    /// The times of replaced rows, taken out.
+    /// Takes the times of replaced rows.
     pub(super) fn take_superseded(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.superseded)
     }
@@ -93,8 +93,8 @@ impl<T: Timed + Copy + Default> Grouper<T> {
         self.rows.is_empty()
     }
 
-    /// Regroups by player, renamed by `rank`. The second part lists, in order of time, the player
-    /// and the place of each row.
+    /// Groups the rows by player, renumbered by `rank`. The second part lists each row's player and index, in order of
+    /// time.
     pub(super) fn finish(self, rank: &[u32]) -> (ByPlayer<T>, Vec<(u32, u32)>) {
         let mut starts = vec![0; rank.len() + 1];
         for &player in &self.player_of_row {
@@ -121,7 +121,7 @@ impl<T: Timed + Copy + Default> Grouper<T> {
 const DENSE_IDS: u32 = 1 << 16;
 const NO_SLOT: u32 = u32::MAX;
 
-/// Gives each distinct id a slot, in order of appearance.
+/// Gives each distinct id a slot, in order of first appearance.
 pub(super) struct Slots {
     ids: Vec<u32>,
     dense: Vec<u32>,
@@ -134,7 +134,7 @@ impl Slots {
         Self { ids: Vec::new(), dense: Vec::new(), sparse: BTreeMap::new(), limit }
     }
 
-    /// Slots of known ids: the slot is the place in the list.
+    /// Slots for a list of ids: the slot is the index in the list.
     pub(super) fn of_known(ids: &[u32]) -> Self {
         let mut slots = Self::new(ids.len());
         for &id in ids {
@@ -177,7 +177,7 @@ impl Slots {
         slot
     }
 
-    /// The ids in ascending order, and for each slot its place among them.
+    /// The ids in ascending order, and for each slot its id's index among them.
     pub(super) fn ranked(&self) -> (Vec<u32>, Vec<u32>) {
         let mut by_id: Vec<usize> = (0..self.ids.len()).collect();
         by_id.sort_unstable_by_key(|&slot| self.ids[slot]);

@@ -1,4 +1,4 @@
-//! How a game counts its angles, and the line by which a recording states it.
+//! How a game counts its angles, and the comment line by which a recording states it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Directions of yaw zero, in quarter turns counter-clockwise from +x.
 const ZEROS: [&str; 4] = ["+x", "+y", "-x", "-y"];
 
-/// How yaw and pitch of a recording are counted.
+/// How a recording counts yaw and pitch.
 ///
 /// A file states it in a comment line before its header:
 ///
@@ -21,7 +21,7 @@ pub struct AngleConvention {
     /// The direction of yaw zero: quarter turns counter-clockwise from +x, 0 to 3.
     zero: u8,
     clockwise: bool,
-    /// Positive pitch looks down.
+    /// Whether positive pitch looks down.
     down: bool,
 }
 
@@ -40,7 +40,6 @@ impl AngleConvention {
         AngleConvention { down, ..self }
     }
 
-    /// Whether positive pitch looks down.
     pub fn is_pitch_down(self) -> bool {
         self.down
     }
@@ -70,7 +69,7 @@ impl fmt::Display for AngleConvention {
     }
 }
 
-/// A statement that is none of [`AngleConvention::all`].
+/// A statement that matches none of [`AngleConvention::all`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownConvention;
 

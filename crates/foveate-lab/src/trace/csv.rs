@@ -1,5 +1,4 @@
-//! Lines and fields of a CSV file that may be packed with gzip: no allocation per row, a limit on
-//! every length.
+//! Lines and fields of a CSV file, plain or gzip: without an allocation per row, and with a limit on every length.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -14,7 +13,7 @@ const READ_BYTES: usize = 128 * 1024;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A stream of bytes, unpacked if it is gzip. Told by its first bytes, since names lie.
+/// A stream of bytes, unpacked if it is gzip. This is detected from its first bytes, since names may be wrong.
 enum Unpacked<R: Read> {
     Plain(BufReader<R>),
     Gzip(BufReader<MultiGzDecoder<BufReader<R>>>),
@@ -30,7 +29,7 @@ impl<R: Read> Unpacked<R> {
         })
     }
 
-    /// Appends a line with its end, or what there is of one that is too long.
+    /// Appends a line with its end, or the start of one that is too long.
     fn read_line(&mut self, into: &mut Vec<u8>) -> Result<usize, TraceFault> {
         let most = MAX_LINE_BYTES as u64 + 2;
         let read = match self {
@@ -47,7 +46,7 @@ impl<R: Read> Unpacked<R> {
     }
 }
 
-/// The lines of a file, one at a time, out of one buffer.
+/// The lines of a file, one at a time, in one buffer.
 pub(super) struct Lines<R: Read> {
     source: Unpacked<R>,
     text: Vec<u8>,
@@ -66,7 +65,9 @@ impl<R: Read> Lines<R> {
         self.line
     }
 
-    /// The next line without its end (`\n` or `\r\n`), or none at the end of the file.
+    /// The next line without its end (`
+    /// ` or `\r
+    /// `); `None` at the end of the file.
     pub(super) fn next_line(&mut self) -> Result<Option<&[u8]>, TraceFault> {
         self.line += 1;
         self.text.clear();
@@ -88,13 +89,13 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// Which field of a row belongs to which column of the schema.
+/// Maps fields of a row to columns of the schema.
 pub(super) struct Columns<const N: usize> {
     schema_of_field: [usize; N],
 }
 
 impl<const N: usize> Columns<N> {
-    /// Reads the header line: the schema's columns, each once, in any order.
+    /// Reads the header line, which has each of the schema's columns once, in any order.
     pub(super) fn parse(line: &[u8], schema: &[&'static str; N]) -> Result<Self, TraceFault> {
         let mut schema_of_field = [0; N];
         let mut seen = [false; N];
@@ -108,7 +109,7 @@ impl<const N: usize> Columns<N> {
                 return Err(TraceFault::RepeatedColumn { column: schema[column] });
             }
             seen[column] = true;
-            // Every field so far named a different column, so `field` is below N.
+            // Each field so far had a different column, so `field` is below N.
             schema_of_field[field] = column;
         }
         match seen.iter().position(|seen| !seen) {
@@ -171,15 +172,15 @@ pub(super) fn whole(
     Ok(value as i64)
 }
 
-/// Digits that fit a u64 whatever they are.
+/// This many digits always fit a `u64`.
 const FAST_DIGITS: usize = 18;
 const POWERS_OF_TEN: [f64; FAST_DIGITS + 1] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18,
 ];
 
-/// Parses a decimal. Plain ones (`-12.5`) take a short path, which is what makes reading fast;
-/// everything else (exponents, many digits, `NaN`) goes to the standard library.
+/// Parses a decimal. Plain ones (`-12.5`) take a fast path; all others (exponents, many digits, `NaN`) go to the
+/// standard library.
 fn decimal(field: &[u8]) -> Option<f64> {
     let (negative, digits) = match field {
         [b'-', rest @ ..] => (true, rest),

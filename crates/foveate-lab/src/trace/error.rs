@@ -1,24 +1,21 @@
-//! What can be wrong with a recording: always with the file, the line, what was found and what
-//! was expected.
+//! Errors in a recording, each with the file, the line, what was found and what was expected.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Characters of a field that an error quotes; the rest of a longer field adds nothing.
+/// Characters of a field that an error quotes.
 const QUOTED_CHARS: usize = 40;
 
-/// A recording that could not be read. Nothing of it is kept.
+/// A recording could not be read. None of it is kept.
 #[derive(Debug, Error)]
 #[error("{}{}: {fault}", file.display(), place(*line))]
 pub struct TraceError {
-    /// The file at fault, which may be a companion (`_ext`, `_vis`) of the one asked for.
+    /// The file with the error, which may be a companion (`_ext`, `_vis`) of the one that was read.
     pub file: PathBuf,
-    /// The line at fault, counted from 1; the header is line 1. 0 is the file as a whole: it could
-    /// not be opened.
+    /// The line, counted from 1 with the header as line 1. 0 is the file as a whole: it could not be opened.
     pub line: u64,
-    /// What was found there, and what was expected.
     pub fault: TraceFault,
 }
 
@@ -32,115 +29,109 @@ fn place(line: u64) -> String {
     if line == 0 { String::new() } else { format!(":{line}") }
 }
 
-/// The kinds of fault in a recording.
+/// The kinds of errors in a recording.
 #[derive(Debug, Error)]
 pub enum TraceFault {
     /// The file could not be opened or read.
     #[error("cannot read the file: {0}")]
     Io(#[from] io::Error),
-    /// The gzip stream ends before its trailer: a recording that was cut off while being written
-    /// or copied.
+    /// The gzip stream ends before its trailer, as when writing or copying the recording was interrupted.
     #[error("the gzip stream ends here before its end mark, expected a complete file")]
     TruncatedGzip,
-    /// The gzip stream does not decode.
+    /// The gzip stream is corrupt.
     #[error("the gzip stream is damaged here ({found}), expected valid gzip data")]
     CorruptGzip {
-        /// What the decoder objected to.
+        /// The decoder's message.
         found: String,
     },
-    /// The file is larger than a reader may be made to unpack.
+    /// The unpacked file is larger than the reader accepts.
     #[error("found more than {limit} bytes of data, expected at most that")]
     TooLarge {
         /// The limit in bytes.
         limit: u64,
     },
-    /// A line longer than any row can be.
+    /// A line is longer than any row can be.
     #[error("found a line of more than {limit} bytes, expected at most that")]
     LineTooLong {
         /// The limit in bytes.
         limit: usize,
     },
-    /// No bytes at all.
+    /// The file is empty.
     #[error("found an empty file, expected the header {expected}")]
     Empty {
-        /// The header of such a file.
+        /// The expected header.
         expected: String,
     },
-    /// A header without rows.
+    /// The file has a header and no rows.
     #[error("found the end of the file, expected at least one row after the header")]
     NoRows,
-    /// A comment about yaw that does not state a convention, or contradicts an earlier one.
+    /// A comment about yaw does not state a convention, or contradicts an earlier one.
     #[error(
         "found the comment {found}, expected \"yaw: SENSE from AXIS; pitch: UP\" once: SENSE is \
          clockwise or counter-clockwise, AXIS is +x, +y, -x or -y, UP is up or down"
     )]
     BadConvention {
-        /// The comment as found, without its mark.
+        /// The comment without its mark.
         found: String,
     },
     /// The header lacks a column.
     #[error("column {column} is missing: found {found}, expected {expected}")]
     MissingColumn {
-        /// The column that is not there.
         column: &'static str,
-        /// The header as found.
+        /// The header.
         found: String,
-        /// The header of such a file.
+        /// The expected header.
         expected: String,
     },
-    /// The header has a column that such a file does not have.
+    /// The header has an unknown column.
     #[error("found the unknown column {column}, expected {expected}")]
     UnknownColumn {
-        /// The column as found.
         column: String,
-        /// The header of such a file.
+        /// The expected header.
         expected: String,
     },
     /// The header names a column twice.
     #[error("found column {column} twice, expected it once")]
-    RepeatedColumn {
-        /// The column named twice.
-        column: &'static str,
-    },
-    /// A row with too few or too many fields.
+    RepeatedColumn { column: &'static str },
+    /// A row has too few or too many fields.
     #[error("found {found} fields, expected {expected}")]
     FieldCount {
-        /// Fields in the row.
+        /// Number of fields in the row.
         found: usize,
-        /// Fields in the header.
+        /// Number of fields in the header.
         expected: usize,
     },
-    /// A field that should hold a number and does not.
+    /// A field is not a number.
     #[error("{column}: found {found}, expected {expected}")]
     NotANumber {
-        /// The column of the field.
+        /// Its column.
         column: &'static str,
-        /// The field as found.
+        /// The field.
         found: String,
         /// The kind of number that belongs there.
         expected: &'static str,
     },
-    /// A field that holds NaN or an infinity.
+    /// A field is NaN or infinite.
     #[error("{column}: found {found}, expected a finite number")]
     NotFinite {
-        /// The column of the field.
+        /// Its column.
         column: &'static str,
-        /// The field as found.
+        /// The field.
         found: String,
     },
-    /// A number outside what the column allows.
+    /// A number is outside the column's range.
     #[error("{column}: found {found}, expected {low} to {high}")]
     OutOfRange {
-        /// The column of the field.
+        /// Its column.
         column: &'static str,
-        /// The field as found.
+        /// The field.
         found: String,
         /// The least allowed value.
         low: f64,
         /// The greatest allowed value.
         high: f64,
     },
-    /// A row earlier than the row before it.
+    /// A row is earlier than the row before it.
     #[error("time goes backwards: found t_ms {found}, expected {previous} or later")]
     TimeBackwards {
         /// Time of this row.
@@ -148,7 +139,7 @@ pub enum TraceFault {
         /// Time of the row before.
         previous: u64,
     },
-    /// Nobody has a row for longer than a recording may be silent.
+    /// There is no row of any player for longer than allowed.
     #[error(
         "found no row of any player from t_ms {from} to {to}, expected one at least every {limit} ms"
     )]
@@ -160,37 +151,33 @@ pub enum TraceFault {
         /// The longest silence allowed.
         limit: u32,
     },
-    /// More rows of one player in one millisecond than a burst of late packets explains.
+    /// A player has more rows in one millisecond than late packets can explain.
     #[error("found {count} rows of t_ms {t_ms}, id {id}, expected at most {limit}")]
     Duplicate {
         /// Time of the row.
         t_ms: u64,
-        /// Player of the row.
+        /// Id of the player.
         id: u32,
-        /// How often the pair has now been seen.
+        /// Rows of the player in this millisecond so far.
         count: u32,
-        /// How often it may be seen.
+        /// The most rows allowed.
         limit: u32,
     },
-    /// More distinct players than the limit.
+    /// There are too many distinct players.
     #[error("found more than {limit} distinct ids, expected at most that")]
-    TooManyPlayers {
-        /// The limit.
-        limit: usize,
-    },
-    /// A companion file speaks of a player that the recording does not have.
+    TooManyPlayers { limit: usize },
+    /// A companion file has a player that the recording does not have.
     #[error("{column}: found player {id}, expected a player of the recording beside this file")]
     UnknownPlayer {
-        /// The column of the field.
+        /// Its column.
         column: &'static str,
-        /// The id as found.
         id: u32,
     },
 }
 
-/// A field as an error quotes it: printable, and never long.
+/// A field as an error quotes it: printable and short.
 pub(super) fn quoted(field: &[u8]) -> String {
-    // Four bytes a character at most, so this prefix holds every quoted character.
+    // A character has at most four bytes, so this prefix holds every quoted character.
     let prefix = &field[..field.len().min(4 * QUOTED_CHARS)];
     let text = String::from_utf8_lossy(prefix);
     let mut shown: String = text.chars().take(QUOTED_CHARS).flat_map(char::escape_debug).collect();

@@ -1,17 +1,16 @@
 //! Recorded player movement: reading, resampling and writing.
 //!
-//! A recording is a CSV file, packed with gzip or not, of `t_ms,id,x,y,z,yaw,pitch`: one row per
-//! player and sample, in order of time. Beside `X.csv.gz` may lie `X_ext.csv.gz` (life, team,
-//! weapon, respawns; see [`PlayerState`]) and `X_vis.csv.gz` (who sees whom; see [`RecordedSight`]).
-//! They are read along when they are there.
+//! A recording is a CSV file, plain or gzip, of `t_ms,id,x,y,z,yaw,pitch`: one row per player and sample, in order of
+//! time. Two optional companion files beside `X.csv.gz` are read with it: `X_ext.csv.gz` (life, team, weapon, respawns;
+//! see [`PlayerState`]) and `X_vis.csv.gz` (which players see each other; see [`RecordedSight`]).
 //!
-//! The path of a row: bytes → line → fields → checked numbers → one sorted run per player →
-//! [`Trace::resample`] → what a server would know in each round. Everything is checked once, here;
-//! a [`Trace`] holds only valid values. It refuses to guess: nothing is interpolated, no row is
-//! skipped, and a broken file gives one [`TraceError`] with its line.
+//! The path of a row: bytes → line → fields → checked numbers → one sorted run per player → [`Trace::resample`] → what
+//! a server would know in each round. Everything is checked once, here; a [`Trace`] has only valid values. The module
+//! does not guess: nothing is interpolated, no row is skipped, and an invalid file gives one [`TraceError`] with its
+//! line.
 //!
-//! **Units are the game's own.** Angles are degrees, lengths the engine's units. Samples hold angles
-//! as recorded; [`Trace::convention`] is what the file states about them. Yaw is not wrapped.
+//! **Units are the game's own.** Angles are degrees, lengths the engine's units. Samples have angles as recorded;
+//! [`Trace::convention`] is what the file states about them. Yaw is not wrapped.
 
 mod base;
 mod by_player;
@@ -44,26 +43,25 @@ use state::States;
 pub const MAX_UNPACKED_BYTES: u64 = 1 << 30;
 /// Most distinct players in a recording.
 pub const MAX_PLAYERS: usize = 65_536;
-/// Longest time without a row of anyone. Longer, and the recorder was not running: the movement
-/// across the hole is not movement.
+/// Longest time without a row of any player. After a longer one the recorder was not running, and the change of places
+/// is not movement.
 pub const MAX_SILENCE_MS: u32 = 10_000;
-/// Most rows of one player in one millisecond. A recorder of arrivals gets late packets in bursts
-/// (Cube 2 has up to six); the newest row stands.
+/// Most rows of one player in one millisecond. A recorder of arrivals gets late packets in bursts (up to six in Cube
+/// 2); the newest row is used.
 pub const MAX_BURST: u32 = 16;
-/// Greatest magnitude of a coordinate, in the game's units.
+/// Largest absolute value of a coordinate, in the game's units.
 pub const MAX_COORDINATE: f64 = 1e6;
-/// Greatest magnitude of an angle, in degrees: ten turns, since games do not all wrap.
+/// Largest absolute value of an angle, in degrees: ten turns, since not all games wrap angles.
 pub const MAX_ANGLE: f64 = 3600.0;
 
 /// The columns of a recording.
 const COLUMNS: [&str; 7] = ["t_ms", "id", "x", "y", "z", "yaw", "pitch"];
 
-/// Where a player was and looked at one moment.
+/// A player's place and facing at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sample {
     /// Milliseconds since the first row of the recording.
     pub t_ms: u32,
-    /// Place in the game's units.
     pub pos: [f32; 3],
     /// Heading in degrees, not wrapped.
     pub yaw: f32,
@@ -77,8 +75,7 @@ impl Timed for Sample {
     }
 }
 
-/// A stretch without rows of one player while the recording went on: it had left, or its packets
-/// were late.
+/// A time without rows of one player while the recording continued: it had left, or its packets were late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
     /// Index of the player.
@@ -89,12 +86,10 @@ pub struct Gap {
     pub to_ms: u32,
 }
 
-/// The box that holds all places of a recording.
+/// The bounding box of all places of a recording.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TraceBounds {
-    /// Least coordinate on each axis.
     pub min: [f32; 3],
-    /// Greatest coordinate on each axis.
     pub max: [f32; 3],
 }
 
@@ -144,9 +139,9 @@ pub struct Trace {
     duration_ms: u32,
     ids: Vec<u32>,
     samples: ByPlayer<Sample>,
-    /// Player and place of each sample, in order of time.
+    /// Player and index of each sample, in order of time.
     arrivals: Vec<(u32, u32)>,
-    /// Times of the rows that a later row of the same player and millisecond replaced.
+    /// Times of the rows that were replaced by a later row of the same player and millisecond.
     superseded: Vec<u32>,
     states: Option<States>,
     visibility: Option<RecordedSight>,
@@ -154,7 +149,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads a recording and the companions that lie beside it.
+    /// Reads a recording, with its companions if they exist.
     pub fn read(path: &Path) -> Result<Self, TraceError> {
         let mut trace = Self::from_reader(open(path)?, path)?;
         if let Some(path) = companion(path, "_ext") {
@@ -167,7 +162,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Reads a recording without companions from any source; `name` stands in errors.
+    /// Reads a recording without companions from any source; errors contain `name`.
     pub fn from_reader(source: impl Read, name: &Path) -> Result<Self, TraceError> {
         base::read(source, name, Limits::default())
     }
@@ -177,7 +172,7 @@ impl Trace {
         self.ids.len()
     }
 
-    /// The recording's own id of a player.
+    /// A player's id in the file.
     ///
     /// # Panics
     /// If there is no such player.
@@ -190,12 +185,12 @@ impl Trace {
         self.ids.binary_search(&id).ok()
     }
 
-    /// What the file calls the moment that is millisecond 0 here.
+    /// The file's time of what is millisecond 0 here.
     pub fn origin_ms(&self) -> u64 {
         self.origin_ms
     }
 
-    /// Time of the last row.
+    /// Time of the last row, in milliseconds.
     pub fn duration_ms(&self) -> u32 {
         self.duration_ms
     }
@@ -208,7 +203,7 @@ impl Trace {
         self.samples.of(player)
     }
 
-    /// All samples in order of time, with their players: the recording as it came in.
+    /// All samples in order of time, each with its player.
     pub fn arrivals(&self) -> impl ExactSizeIterator<Item = (usize, &Sample)> {
         self.arrivals.iter().map(|&(player, at)| (player as usize, self.samples.row(at as usize)))
     }
@@ -218,28 +213,28 @@ impl Trace {
         self.samples.len()
     }
 
-    /// Rows that a later row of the same player and millisecond replaced.
+    /// Number of rows that were replaced by a later row of the same player and millisecond.
     pub fn superseded(&self) -> u64 {
         self.superseded.len() as u64
     }
 
-    /// The times of all rows of the file, replaced ones included, in no particular order.
+    /// The times of all rows of the file, including replaced ones, in no particular order.
     pub(crate) fn row_times(&self) -> impl Iterator<Item = u32> {
         self.arrivals().map(|(_, sample)| sample.t_ms).chain(self.superseded.iter().copied())
     }
 
-    /// The file that it was read from, or the name it was given.
+    /// The path of the file, or the name given to [`Trace::from_reader`].
     pub fn name(&self) -> &Path {
         &self.name
     }
 
-    /// How its angles are counted, if the file states it.
+    /// How angles are counted, if the file states it.
     pub fn convention(&self) -> Option<AngleConvention> {
         self.convention
     }
 
-    /// Stretches in which a player had no row for longer than [`ABSENT_AFTER_MS`], so that it
-    /// counts as absent; by player, then by time. Late joining and early leaving are not gaps.
+    /// Times in which a player had no row for longer than [`ABSENT_AFTER_MS`], so that it counts as absent; by player,
+    /// then by time. Late joins and early leaves are not gaps.
     pub fn gaps(&self) -> Vec<Gap> {
         let mut gaps = Vec::new();
         for player in 0..self.players() {
@@ -253,7 +248,7 @@ impl Trace {
         gaps
     }
 
-    /// The box that holds all places; where the file `_ext` tells, of living players only.
+    /// The bounding box of all places; with a file `_ext`, of living players only.
     pub fn bounds(&self) -> TraceBounds {
         self.bounds
     }
@@ -263,13 +258,12 @@ impl Trace {
         self.bounds.longer_side()
     }
 
-    /// Whether the recording has a companion that tells life, team and weapon.
+    /// Whether the recording has a companion with life, team and weapon.
     pub fn has_states(&self) -> bool {
         self.states.is_some()
     }
 
-    /// Life, team and weapon of a player: the newest at or before a time. None if the recording
-    /// does not tell.
+    /// A player's newest state at or before a time. `None` if the recording has no states.
     ///
     /// # Panics
     /// If there is no such player.
@@ -277,7 +271,7 @@ impl Trace {
         self.states.as_ref()?.at(player, t_ms)
     }
 
-    /// All states of a player, ascending in time; empty if the recording does not tell.
+    /// All states of a player, ascending in time; empty if the recording has none.
     ///
     /// # Panics
     /// If there is no such player.
@@ -285,7 +279,7 @@ impl Trace {
         self.states.as_ref().map_or(&[], |states| states.of(player))
     }
 
-    /// Whether a player is alive at a time. Where the recording does not tell, everyone is.
+    /// Whether a player is alive at a time; true if the recording has no states.
     ///
     /// # Panics
     /// If there is no such player.
@@ -293,13 +287,13 @@ impl Trace {
         self.state(player, t_ms).is_none_or(|state| state.alive)
     }
 
-    /// Who sees whom, if the recording tells.
+    /// Which players see each other, if recorded.
     pub fn visibility(&self) -> Option<&RecordedSight> {
         self.visibility.as_ref()
     }
 
-    /// What a server would know in each round of `round_ms` milliseconds: round `k` is the moment
-    /// `k * round_ms`. Nothing is interpolated.
+    /// What a server would know in each round of `round_ms` milliseconds: round `k` is at time `k * round_ms`. Nothing
+    /// is interpolated.
     pub fn resample(&self, round_ms: f64) -> Result<Resampled, ResampleError> {
         resample::resample(self, round_ms)
     }
@@ -312,7 +306,7 @@ impl Trace {
     }
 }
 
-/// What a reader may be made to hold; the defaults are the public constants.
+/// The most that a reader accepts; the defaults are the public constants.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     unpacked_bytes: u64,

@@ -6,7 +6,7 @@ use super::{Sample, Trace};
 
 /// A player without a row for longer than this is absent: it has left or not yet joined.
 pub const ABSENT_AFTER_MS: u32 = 500;
-/// Most places (rounds × players) of a resampled recording: about 3 GB.
+/// Most samples (rounds × players) of a resampled recording: about 3 GB.
 pub const MAX_RESAMPLED: usize = 1 << 27;
 
 const PRESENT: u8 = 1;
@@ -14,22 +14,22 @@ const FRESH: u8 = 2;
 const ALIVE: u8 = 4;
 const JUMPED: u8 = 8;
 
-/// A round length that cannot be used. The recording is untouched.
+/// A round length that cannot be used.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ResampleError {
-    /// Rounds must take time.
+    /// The length is not a positive time.
     #[error("found rounds of {found} ms, expected a positive number of milliseconds")]
     BadRound {
-        /// The length asked for.
+        /// The length.
         found: f64,
     },
-    /// Rounds so short, or players so many, that the result would not fit.
+    /// Rounds are so short, or players so many, that the result would be too large.
     #[error(
         "rounds of {round_ms} ms give {rounds} rounds × {players} players, expected at most \
          {limit} in all; use longer rounds"
     )]
     TooManyRounds {
-        /// The length asked for.
+        /// The length.
         round_ms: f64,
         /// Rounds that it would give.
         rounds: f64,
@@ -46,15 +46,15 @@ pub struct Resampled {
     round_ms: f64,
     rounds: usize,
     players: usize,
-    /// Round-major: all players of round 0, then of round 1, and so on.
+    /// All players of round 0, then of round 1, and so on.
     samples: Vec<Sample>,
     flags: Vec<u8>,
-    /// Rows of the file that came in since the round before.
+    /// For each round, rows of the file since the round before.
     rows: Vec<u32>,
 }
 
 impl Resampled {
-    /// Number of rounds; the last is the last that begins within the recording.
+    /// Number of rounds; the last one starts within the recording.
     pub fn rounds(&self) -> usize {
         self.rounds
     }
@@ -69,7 +69,7 @@ impl Resampled {
         self.round_ms
     }
 
-    /// The moment of a round, in milliseconds since the first row of the recording.
+    /// The time of a round, in milliseconds since the first row of the recording.
     pub fn time_ms(&self, round: usize) -> f64 {
         round as f64 * self.round_ms
     }
@@ -91,7 +91,7 @@ impl Resampled {
         self.has(round, player, PRESENT)
     }
 
-    /// Whether the sample of a present player came in since the round before.
+    /// Whether the sample of a present player is newer than the round before.
     ///
     /// # Panics
     /// If there is no such round or player.
@@ -99,8 +99,8 @@ impl Resampled {
         self.has(round, player, FRESH)
     }
 
-    /// Rows of the file that came in since the round before, of all players; also those that a later row of the
-    /// same millisecond replaced: a server that relays does so for each.
+    /// Rows of the file since the round before, of all players. Rows that a later row of the same millisecond replaced
+    /// are included, since a server would relay each.
     ///
     /// # Panics
     /// If there is no such round.
@@ -108,7 +108,7 @@ impl Resampled {
         self.rows[round]
     }
 
-    /// Whether a player is present and alive; present suffices where the recording does not tell.
+    /// Whether a player is present and alive; if the recording has no states, whether it is present.
     ///
     /// # Panics
     /// If there is no such round or player.
@@ -116,8 +116,7 @@ impl Resampled {
         self.has(round, player, ALIVE)
     }
 
-    /// Whether a present player teleported or respawned since the round before, if the recording
-    /// tells.
+    /// Whether a present player teleported or respawned since the round before, if recorded.
     ///
     /// # Panics
     /// If there is no such round or player.
@@ -130,7 +129,7 @@ impl Resampled {
     }
 
     fn at(&self, round: usize, player: usize) -> usize {
-        // Without this, a player too far would read the next round.
+        // Without this, a player out of range would read the next round.
         assert!(player < self.players, "player {player} of {}", self.players);
         round * self.players + player
     }
@@ -156,7 +155,7 @@ pub(super) fn resample(trace: &Trace, round_ms: f64) -> Result<Resampled, Resamp
         rows: vec![0; rounds],
     };
     for t_ms in trace.row_times() {
-        // The first round that is not earlier; what comes after the last one is in none.
+        // The first round that is not earlier; rows after the last round belong to none.
         let round = (f64::from(t_ms) / round_ms).ceil() as usize;
         if let Some(rows) = resampled.rows.get_mut(round) {
             *rows += 1;

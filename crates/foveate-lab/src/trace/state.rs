@@ -30,32 +30,29 @@ const COLUMNS: [&str; 18] = [
     "speed",
 ];
 
-/// Flips at every teleport and respawn: the engine's own "do not interpolate across this".
+/// Flips at every teleport and respawn: the engine's own mark not to interpolate.
 const EFLAG_TELEPORT: i64 = 0x4;
 const EFLAG_FIRING: i64 = 0x100;
 const PM_ALIVE: i64 = 0;
 const ANY: (f64, f64) = (-1e9, 1e9);
 const BYTE: (f64, f64) = (0.0, 255.0);
-/// Bit sets that a C program may print with either sign.
+/// Bit sets, which a C program may print with either sign.
 const FLAGS: (f64, f64) = (-2_147_483_648.0, 4_294_967_295.0);
 
-/// What the game itself knew of a player at one moment.
+/// The game's own data about a player at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PlayerState {
     /// Milliseconds since the first row of the recording.
     pub t_ms: u32,
-    /// Health in points; not positive when dead.
+    /// Health in points; zero or less when dead.
     pub health: i32,
-    /// In the game and able to move, rather than lying dead or watching.
+    /// Whether it is in the game and able to move, rather than dead or watching.
     pub alive: bool,
     /// Team number; 0 where there are no teams.
     pub team: u8,
-    /// Weapon in hand.
     pub weapon: u8,
-    /// Firing at this moment.
     pub firing: bool,
-    /// Teleported or respawned since the player's state before: its path has a hole here that no
-    /// speed explains.
+    /// Whether it teleported or respawned since its previous state, so that no speed explains its movement.
     pub jumped: bool,
 }
 
@@ -102,7 +99,7 @@ struct Reader {
     clock: Clock,
     slots: Slots,
     rows: Grouper<PlayerState>,
-    /// Per player, the teleport flag and the respawn count of its state before.
+    /// For each player, the teleport flag and the respawn count of its previous state.
     markers: Vec<Option<(i64, i64)>>,
 }
 
@@ -135,7 +132,7 @@ impl Reader {
         let Some(player) = self.slots.get(id) else {
             return Err(TraceFault::UnknownPlayer { column: "id", id });
         };
-        // Not kept, yet a row whose other fields are broken cannot be trusted in these.
+        // These are not kept, but a row with invalid fields cannot be trusted.
         for (field, column) in motion.into_iter().zip(&COLUMNS[2..]) {
             number(field, column, ANY)?;
         }
@@ -151,7 +148,7 @@ impl Reader {
         let alive = health > 0 && pm_type == PM_ALIVE;
         let firing = eflags & EFLAG_FIRING != 0;
         let jumped = self.jumped(player, eflags & EFLAG_TELEPORT, spawns);
-        // A row replaced within its millisecond must not take its jump with it.
+        // A replaced row of the same millisecond keeps its jump.
         let replaced = self.rows.newest(player).filter(|state| state.t_ms == t_ms);
         let jumped = jumped || replaced.is_some_and(|state| state.jumped);
         let state = PlayerState { t_ms, health, alive, team, weapon, firing, jumped };

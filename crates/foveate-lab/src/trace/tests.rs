@@ -22,7 +22,7 @@ fn rows(text: &str) -> Result<Trace, TraceError> {
     parse(&format!("{HEADER}{text}"))
 }
 
-/// The line and the message of a refusal.
+/// The line and the message of an error.
 fn refusal(result: Result<Trace, TraceError>) -> (u64, String) {
     let error = result.expect_err("this must be refused");
     let message = error.to_string();
@@ -36,7 +36,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A folder of its own for a test, removed at its end.
+/// A temporary folder, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -70,7 +70,7 @@ fn reads_players_in_order_of_id_and_samples_in_order_of_time() {
     assert_eq!((trace.origin_ms(), trace.duration_ms()), (100, 50));
     let expected = Sample { t_ms: 50, pos: [6.25, 7.0, 8.0], yaw: -9.0, pitch: 10.0 };
     assert_eq!(trace.samples(1)[1], expected);
-    let order: Vec<(usize, u32)> = trace.arrivals().map(|(who, at)| (who, at.t_ms)).collect();
+    let order: Vec<(usize, u32)> = trace.arrivals().map(|(player, at)| (player, at.t_ms)).collect();
     assert_eq!(order, [(1, 0), (0, 0), (1, 50)]);
     assert_eq!(trace.bounds(), TraceBounds { min: [-1.5, 0.0, 0.0], max: [6.25, 7.0, 8.0] });
     assert_eq!(trace.longer_side(), 7.75);
@@ -93,7 +93,7 @@ fn accepts_what_other_programs_write() {
 }
 
 #[test]
-fn gzip_is_told_by_its_bytes_not_by_its_name() {
+fn gzip_is_detected_by_its_bytes_and_not_by_its_name() {
     let text = format!("{HEADER}0,1,1,1,1,1,1\n");
     let name = Path::new("walk.csv");
     assert!(Trace::from_reader(&gzip(text.as_bytes())[..], name).is_ok());
@@ -143,7 +143,7 @@ fn a_wrong_number_of_fields_is_counted() {
 }
 
 #[test]
-fn what_is_no_number_is_quoted() {
+fn a_field_that_is_no_number_is_quoted() {
     let (line, message) = refusal(rows("0,0,0,0,0,0,0\n50,0,0,1.2.3,0,0,0\n"));
     assert_eq!((line, message.as_str()), (3, "y: found \"1.2.3\", expected a number"));
     let (line, message) = refusal(rows("0,1.5,0,0,0,0,0\n"));
@@ -185,7 +185,7 @@ fn ids_angles_and_places_out_of_range_are_refused() {
 }
 
 #[test]
-fn of_rows_in_the_same_millisecond_the_last_stands() {
+fn the_last_of_rows_in_the_same_millisecond_is_kept() {
     let trace = rows("0,5,1,0,0,0,0\n0,6,9,0,0,0,0\n0,5,2,0,0,0,0\n50,5,3,0,0,0,0\n").unwrap();
     let places: Vec<f32> = trace.samples(0).iter().map(|sample| sample.pos[0]).collect();
     assert_eq!(places, [2.0, 3.0]);
@@ -392,7 +392,7 @@ fn broken_visibility_masks_are_refused() {
 }
 
 #[test]
-fn writer_refuses_what_the_reader_would() {
+fn writer_rejects_what_the_reader_would() {
     let mut writer = TraceWriter::plain(Vec::new());
     writer.row(100, 1, [0.0; 3], 0.0, 0.0).unwrap();
     assert!(writer.row(99, 1, [0.0; 3], 0.0, 0.0).is_err(), "backwards");
@@ -435,13 +435,13 @@ fn recordings_of_real_games_are_read() {
         assert_eq!((trace.players(), trace.duration_ms()), (players, duration_ms), "{name}");
         let rounds = trace.resample(50.0).unwrap();
         let at_least = rounds.rounds() * players * 9 / 10;
-        let everyone = (0..rounds.rounds()).flat_map(|round| (0..players).map(move |p| (round, p)));
-        let present = everyone.filter(|&(round, player)| rounds.is_present(round, player)).count();
+        let all = (0..rounds.rounds()).flat_map(|round| (0..players).map(move |p| (round, p)));
+        let present = all.filter(|&(round, player)| rounds.is_present(round, player)).count();
         assert!(present >= at_least, "{name}: {present} of at least {at_least}");
     }
 }
 
-/// Bytes that get past the header often enough to reach every check.
+/// Bytes that pass the header often enough to reach every check.
 fn nearly_valid() -> impl Strategy<Value = Vec<u8>> {
     let field = prop_oneof![
         4 => (0..200_u32).prop_map(|value| value.to_string()),
@@ -522,7 +522,7 @@ fn comments_before_the_header_state_how_angles_are_counted() {
 }
 
 #[test]
-fn rounds_count_every_row_that_came_in_also_replaced_ones() {
+fn rounds_count_every_row_including_replaced_ones() {
     let text = "t_ms,id,x,y,z,yaw,pitch\n0,1,0,0,0,0,0\n10,1,1,0,0,0,0\n10,1,2,0,0,0,0\n\
                 33,2,0,0,0,0,0\n40,1,3,0,0,0,0\n70,1,3,0,0,0,0\n";
     let trace = Trace::from_reader(text.as_bytes(), Path::new("x.csv")).unwrap();

@@ -1,4 +1,4 @@
-//! Reads the companion `_vis`: who is in whose potentially visible set, and in line of sight.
+//! Reads the companion `_vis`: potentially visible sets and lines of sight.
 
 use std::io::Read;
 use std::path::Path;
@@ -11,26 +11,25 @@ use super::{MAX_UNPACKED_BYTES, Trace};
 
 const COLUMNS: [&str; 4] = ["t_ms", "id", "pvs_mask_hex", "los_mask_hex"];
 
-/// How long a look holds. The recordings look every 250 ms; a second without one means that
-/// nothing is known any more.
+/// How long a sample is valid. Recordings sample every 250 ms; after a second without one, visibility is unknown.
 pub const VISIBILITY_STALE_AFTER_MS: u32 = 1_000;
 
-/// Masks are addressed by player id, so a large id makes every mask long.
+/// Masks are indexed by player id, so a large id makes every mask long.
 const MAX_MASK_IDS: u32 = 4_096;
-/// Memory for all masks of a recording: 1 GiB in words of 64 bits.
+/// Limit on all masks of a recording, in words of 64 bits: 1 GiB.
 const MAX_MASK_WORDS: usize = 1 << 27;
 
-/// Who sees whom, as the game's engine decided.
+/// Which players see each other, as the game's engine decided.
 #[derive(Debug, Clone)]
 pub struct RecordedSight {
     looks: ByPlayer<Look>,
-    /// Per look the potentially visible set, then the line of sight; `stride` words each.
+    /// For each sample the potentially visible set, then the line of sight; `stride` words each.
     masks: Vec<u64>,
     stride: usize,
     ids: Vec<u32>,
 }
 
-/// One observer at one moment.
+/// One observer's sample.
 #[derive(Debug, Clone, Copy, Default)]
 struct Look {
     t_ms: u32,
@@ -44,8 +43,8 @@ impl Timed for Look {
 }
 
 impl RecordedSight {
-    /// Whether `object` is in the potentially visible set of `observer` (both are player indices)
-    /// at a time: by the newest look, if it is not stale. False where nothing is known.
+    /// Whether `object` is in the potentially visible set of `observer` (both are player indices) at a time, by the
+    /// newest valid sample. False without one.
     ///
     /// # Panics
     /// If there is no such player.
@@ -53,7 +52,8 @@ impl RecordedSight {
         self.bit(t_ms, observer, object, 0)
     }
 
-    /// Whether there is a clear line of sight from `observer` to `object` at a time, likewise.
+    /// Whether there is a clear line of sight from `observer` to `object` at a time, by the newest valid sample. False
+    /// without one.
     ///
     /// # Panics
     /// If there is no such player.
@@ -61,7 +61,7 @@ impl RecordedSight {
         self.bit(t_ms, observer, object, self.stride)
     }
 
-    /// Whether a look of `observer` holds at a time, so that a `false` means "not visible".
+    /// Whether a sample of `observer` is valid at a time, so that `false` means "not visible".
     ///
     /// # Panics
     /// If there is no such player.

@@ -12,12 +12,12 @@ use super::{
     AngleConvention, COLUMNS, MAX_ANGLE, MAX_BURST, MAX_COORDINATE, MAX_PLAYERS, MAX_SILENCE_MS,
 };
 
-/// Writes `t_ms,id,x,y,z,yaw,pitch`, packed with gzip or not.
+/// Writes `t_ms,id,x,y,z,yaw,pitch`, plain or gzip.
 ///
-/// Rows have yaw in degrees counter-clockwise from +x and pitch up; the file states so in its first line.
+/// Rows have yaw in degrees counter-clockwise from +x and pitch up; the file's first line states this.
 ///
-/// A row that the reader would refuse is refused here, with [`io::ErrorKind::InvalidInput`], and
-/// nothing of it is written; the rows before it stand, and writing may go on.
+/// A row that the reader would reject is rejected with [`io::ErrorKind::InvalidInput`] and not written; earlier rows
+/// are kept, and writing can go on.
 ///
 /// ```
 /// use foveate_lab::trace::{Trace, TraceWriter};
@@ -36,7 +36,7 @@ pub struct TraceWriter<W: Write> {
     sink: Sink<W>,
     header_written: bool,
     last_ms: Option<u64>,
-    /// Per player, the time of its newest row and how many rows shared it.
+    /// For each player, the time of its newest row and how many rows had it.
     bursts: BTreeMap<u32, (u64, u32)>,
 }
 
@@ -47,7 +47,7 @@ enum Sink<W: Write> {
 }
 
 impl TraceWriter<BufWriter<File>> {
-    /// Creates or replaces a file; gzip if its name ends in `.gz`.
+    /// Creates or overwrites a file; gzip if its name ends in `.gz`.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = BufWriter::new(File::create(path)?);
         let packed = path.extension().is_some_and(|ending| ending == "gz");
@@ -56,12 +56,12 @@ impl TraceWriter<BufWriter<File>> {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Writes plain text.
+    /// A writer of plain text.
     pub fn plain(sink: W) -> Self {
         Self::new(Sink::Plain(sink))
     }
 
-    /// Writes gzip.
+    /// A writer of gzip.
     pub fn gzip(sink: W) -> Self {
         Self::new(Sink::Gzip(GzEncoder::new(sink, Compression::default())))
     }
@@ -70,7 +70,7 @@ impl<W: Write> TraceWriter<W> {
         Self { sink, header_written: false, last_ms: None, bursts: BTreeMap::new() }
     }
 
-    /// Writes the header, if it is not yet there. The first row does so by itself.
+    /// Writes the header, unless it has been written. The first row does this by itself.
     pub fn write_header(&mut self) -> io::Result<()> {
         if !self.header_written {
             writeln!(self.sink, "{}", opening_lines())?;
@@ -104,7 +104,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// Writes what is still held back, and gives the sink back.
+    /// Writes everything that is buffered, and returns the sink.
     pub fn finish(mut self) -> io::Result<W> {
         self.write_header()?;
         match self.sink {
@@ -124,13 +124,13 @@ impl<W: Write> TraceWriter<W> {
         if t_ms - last > u64::from(MAX_SILENCE_MS) {
             return Err(refusal(format!(
                 "t_ms {t_ms} is more than {MAX_SILENCE_MS} ms after the row before ({last}): \
-                 begin a new recording"
+                 start a new recording"
             )));
         }
         Ok(())
     }
 
-    /// How many rows of the player will share this time.
+    /// How many rows of the player will have this time.
     fn check_player(&self, t_ms: u64, id: u32) -> io::Result<u32> {
         match self.bursts.get(&id) {
             None if self.bursts.len() >= MAX_PLAYERS => {

@@ -1,4 +1,4 @@
-//! A publisher and its viewers on perfect links, and the lab's auditor who looks at every pair in every round.
+//! A publisher and its viewers on perfect links, with the lab's auditor, which checks every pair in every round.
 
 use foveate_lab::audit::{SenderAudit, SenderFindings};
 use foveate_lab::avatar::{AvatarSpec, LabAvatar};
@@ -8,25 +8,25 @@ use foveate_sync::{Observer, ObserverId, Pivots, Publisher, ReplicaSet, Rounds, 
 use foveate_wire::{KindId, Micros, ObjectId, OwnerId, Schema, Tick};
 use std::sync::Arc;
 
-/// Somebody who moves, is watched and watches.
+/// An avatar that is both observer and object.
 struct Seat {
     slot: Slot,
     observer: ObserverId,
     replicas: ReplicaSet,
 }
 
-/// What the auditor says, and what the engine says of itself.
+/// The auditor's findings and the engine's own counters.
 #[derive(Debug)]
-pub struct Opinion {
+pub struct AuditSummary {
     pub audited: SenderFindings,
     pub scheduled: f64,
 }
 
-/// A world that is judged.
+/// A world whose bounds are checked.
 pub struct World<M> {
     movement: M,
     policy: Arc<dyn Policy>,
-    /// The policy that the auditor applies; mostly the same.
+    /// The policy that the auditor applies, usually the engine's.
     judged_by: Arc<dyn Policy>,
     round: Micros,
     publisher: Publisher,
@@ -53,13 +53,13 @@ impl<M: Movement> World<M> {
         World { movement, policy, judged_by, round, publisher, schema, seats, audit, joined, tick }
     }
 
-    /// The same with an auditor who applies another policy than the engine.
+    /// Makes the auditor apply another policy than the engine.
     pub fn judged_by(self, policy: Arc<dyn Policy>) -> World<M> {
         World { judged_by: policy, ..self }
     }
 
-    /// Plays so many rounds, or to the end of the movement.
-    pub fn judge(mut self, rounds: u32) -> Opinion {
+    /// Plays `rounds` rounds, or to the end of the movement.
+    pub fn judge(mut self, rounds: u32) -> AuditSummary {
         for _ in 0..rounds {
             if !self.movement.step() {
                 break;
@@ -74,7 +74,7 @@ impl<M: Movement> World<M> {
             }
         }
         let scheduled = self.publisher.totals().bounds_scheduled();
-        Opinion { audited: self.audit.found().clone(), scheduled }
+        AuditSummary { audited: self.audit.found().clone(), scheduled }
     }
 
     fn place(&mut self, at: usize) {
@@ -111,7 +111,7 @@ impl<M: Movement> World<M> {
         self.audit.forget(at);
     }
 
-    /// A round over links without delay and loss, in both directions.
+    /// A round over links without latency and loss, in both directions.
     fn publish(&mut self) {
         let World { publisher, seats, tick, round, .. } = self;
         let (now, mut packets) = (*round * tick.0, Vec::new());

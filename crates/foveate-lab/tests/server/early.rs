@@ -1,4 +1,4 @@
-//! Datagrams that overtake the welcome: messages are sent again when they are lost, datagrams are not.
+//! Datagrams that overtake the welcome: lost messages are sent again, datagrams are not.
 
 use super::*;
 use foveate_node::client::MAX_EARLY;
@@ -7,7 +7,7 @@ use foveate_node::outbox::Outgoing;
 const LINK: Link = Link(3);
 const ROUND: u64 = 50_000;
 
-/// A server that has let one player in, what it said until then, and the client, which has heard nothing.
+/// A server that has admitted one player, the messages that it sent, and the client, which has received none of them.
 fn welcomed() -> (Server<Walk>, Client<Walk>, Vec<Vec<u8>>) {
     let mut server = Server::new(game(), ServerSettings::default(), keys());
     let mut client = Client::new(game(), "ada", &[]);
@@ -28,7 +28,7 @@ fn welcomed() -> (Server<Walk>, Client<Walk>, Vec<Vec<u8>>) {
     (server, client, messages.collect())
 }
 
-/// Plays rounds of the server; returns its datagrams.
+/// Plays rounds of the server and returns its datagrams.
 fn rounds(server: &mut Server<Walk>, ticks: std::ops::Range<u32>) -> Vec<(Micros, Vec<u8>)> {
     let mut datagrams = Vec::new();
     for tick in ticks {
@@ -43,7 +43,7 @@ fn rounds(server: &mut Server<Walk>, ticks: std::ops::Range<u32>) -> Vec<(Micros
 }
 
 #[test]
-fn states_that_overtake_the_welcome_are_read_when_it_comes() {
+fn states_that_overtake_the_welcome_are_read_when_it_arrives() {
     let (mut server, mut client, welcome) = welcomed();
     let datagrams = rounds(&mut server, 1..4);
     assert!(!datagrams.is_empty());
@@ -52,7 +52,7 @@ fn states_that_overtake_the_welcome_are_read_when_it_comes() {
     welcome.iter().for_each(|bytes| client.message(bytes));
     let avatar = client.joined().unwrap().avatar;
     assert!(client.replicas.get(avatar).is_some());
-    // The first datagram up acknowledges what came early: the server need not wait for a timeout.
+    // The client's first datagram acknowledges early states: the server need not wait for a timeout.
     let mut up = RecordingOutbox::default();
     client.tick(Micros(4 * ROUND), &mut up, |_, _| 0);
     for (_, outgoing) in up.0 {
@@ -60,7 +60,7 @@ fn states_that_overtake_the_welcome_are_read_when_it_comes() {
             server.datagram(LINK, &bytes, Micros(4 * ROUND));
         }
     }
-    // Acknowledgements are taken in with the next round.
+    // Acknowledgements are applied in the next round.
     rounds(&mut server, 5..6);
     let observer = server.present_players().next().unwrap().observer;
     let link = server.simulation.publisher.observer(observer).unwrap().link();
@@ -69,14 +69,14 @@ fn states_that_overtake_the_welcome_are_read_when_it_comes() {
 }
 
 #[test]
-fn what_comes_early_is_bounded_and_ends_with_its_link() {
+fn early_datagrams_are_bounded_and_end_with_their_link() {
     let (mut server, mut client, welcome) = welcomed();
     let first = rounds(&mut server, 1..4);
     for _ in 0..10 * MAX_EARLY {
         client.datagram(&[0xff; 40], Micros(ROUND));
     }
     first.iter().for_each(|(at, bytes)| client.datagram(bytes, *at));
-    // Another link: nothing of the first is left.
+    // Over another link nothing of the first is left.
     client.closed();
     client.connected(Link(4), &mut RecordingOutbox::default());
     welcome.iter().for_each(|bytes| client.message(bytes));

@@ -1,9 +1,9 @@
-//! Who is told of events, how, and what becomes of those for which there is no room.
+//! Which players receive events and how, and what happens to events for which there is no room.
 
 use super::*;
 use foveate_node::outbox::Outgoing;
 
-/// Lets the object of `of` make an event happen at a place, by the word of `by`.
+/// Makes the object of `of` emit an event at a place, on an action of `by`.
 fn happens(town: &mut Town, by: usize, of: usize, pos: [f32; 2], event: u8) {
     let (id, steps) = (town.avatar(of), town.walker(of).steps);
     town.put(id, &Walker { pos, steps });
@@ -93,14 +93,14 @@ fn events_are_noticed_from_all_eyes_and_once() {
 }
 
 #[test]
-fn a_zoom_notices_farther_ahead_and_not_behind() {
+fn with_a_zoom_events_are_noticed_farther_ahead_and_not_behind() {
     let mut town = Town::new(ServerSettings::default());
     let (ada, bob) = (town.join("ada"), town.join("bob"));
     let cid = town.join("cid");
     town.run(20, |_| 0);
     town.sessions.tell(ada, ClientCommand::SetView(2));
     town.run(6, |_| 0);
-    // Everybody looks along x, and events carry five units.
+    // All players look along +x, and events carry five units.
     happens(&mut town, bob, cid, [8.0, 1.0], 42);
     town.run(6, |_| 0);
     assert_eq!((heard(&mut town, ada), heard(&mut town, bob)), (vec![42], vec![]));

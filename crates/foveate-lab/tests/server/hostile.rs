@@ -1,4 +1,4 @@
-//! What players who mean harm can make a server do, counted.
+//! What hostile players can make a server do, with counts.
 
 use super::*;
 use foveate_node::outbox::Outgoing;
@@ -15,7 +15,7 @@ fn hello(name: &str) -> Vec<u8> {
     })
 }
 
-/// Lets everybody in who asks, under a number of their own.
+/// Admits every player that asks, each under a new number.
 fn answer(server: &mut Server<Walk>, now: Micros, next: &mut u32, out: &mut RecordingOutbox) {
     while let Some(event) = server.poll() {
         if let ServerEvent::Asked { link, .. } = event {
@@ -26,7 +26,7 @@ fn answer(server: &mut Server<Walk>, now: Micros, next: &mut u32, out: &mut Reco
 }
 
 #[test]
-fn joins_on_one_link_are_paid_for() {
+fn joins_on_one_link_are_limited() {
     let mut server = Server::new(game(), ServerSettings::default(), keys());
     let (mut out, mut joined) = (RecordingOutbox::default(), 0);
     let leave = write_message(&ClientMessage::<u8>::Leave);
@@ -39,7 +39,7 @@ fn joins_on_one_link_are_paid_for() {
         answer(&mut server, now, &mut joined, &mut out);
         let closed = out.0.drain(..).any(|it| matches!(it.1, Outgoing::Close(_)));
         if closed {
-            // A new link costs a handshake, which the endpoint counts by address.
+            // A new link costs a handshake, which the endpoint limits by address.
             link = Link(link.0 + 1);
             server.connected(link, &mut out);
         } else {
@@ -82,7 +82,7 @@ fn clients_that_break_the_protocol_hold_no_places() {
     let settings = ServerSettings { max_players: 8, ..ServerSettings::default() };
     let mut server = Server::new(game(), settings, keys());
     let (mut out, mut joined) = (RecordingOutbox::default(), 0);
-    // All within the time for which a session waits for its client to resume it.
+    // All within the time for which a session waits to be resumed.
     for attempt in 0..40u64 {
         let (link, now) = (Link(attempt), Micros(attempt * 50_000));
         server.connected(link, &mut out);
@@ -98,7 +98,7 @@ fn clients_that_break_the_protocol_hold_no_places() {
 }
 
 #[test]
-fn a_player_is_in_once_whatever_the_host_answers() {
+fn a_player_joins_once_whatever_the_host_answers() {
     let mut server = Server::new(game(), ServerSettings::default(), keys());
     let (mut out, now) = (RecordingOutbox::default(), Micros(0));
     for (link, name) in [(1, "ada"), (2, "bob")] {
@@ -121,7 +121,7 @@ fn a_player_is_in_once_whatever_the_host_answers() {
 }
 
 #[test]
-fn objects_that_do_not_fit_leave_no_half_of_a_player_behind() {
+fn a_player_whose_objects_do_not_fit_leaves_nothing_behind() {
     let mut server = Server::new(game(), ServerSettings::default(), keys());
     let (mut out, now) = (RecordingOutbox::default(), Micros(0));
     let kind = game().schema().kind(KindId(0)).unwrap().lane_count();
@@ -138,7 +138,7 @@ fn objects_that_do_not_fit_leave_no_half_of_a_player_behind() {
 }
 
 #[test]
-fn what_is_asked_beyond_a_budget_is_counted_and_not_done() {
+fn requests_beyond_a_budget_are_counted_and_not_done() {
     let mut town = Town::new(ServerSettings::default());
     let ada = town.join("ada");
     town.run(20, |_| 0);
@@ -155,14 +155,14 @@ fn what_is_asked_beyond_a_budget_is_counted_and_not_done() {
 }
 
 #[test]
-fn nobody_saw_more_of_the_past_than_their_link_explains() {
+fn lag_compensation_reaches_no_further_back_than_the_link_explains() {
     let mut town = Town::new(ServerSettings::default());
     let ada = town.join("ada");
     town.run(40, |_| 0);
     let avatar = town.avatar(ada);
     let link = town.server().present_players().next().unwrap().link.unwrap();
     let now = town.server().simulation.publisher.store.tick();
-    // A round trip of two rounds, and three more for acknowledgements, jitter and the screen.
+    // A round trip takes two rounds; three more are allowed for acknowledgements, jitter and display.
     for (ago, late) in [(3, 0), (30, 1)] {
         let (time, seen) = (town.now(), now.minus(ago).0);
         let ask = write_message(&ClientMessage::Ask { object: avatar.0, action: 1u8, seen });

@@ -1,4 +1,4 @@
-//! Joining, playing, breaking off and being turned away, in virtual time.
+//! Joining, playing, reconnecting and being rejected, in virtual time.
 
 mod early;
 mod events;
@@ -27,12 +27,12 @@ struct Walker {
     steps: u16,
 }
 
-/// Whether walkers are kept, beside the schema.
+/// The game's schema, and whether it keeps the avatars of players that left.
 struct Walk(Arc<Schema>, bool);
 
-/// Events that must arrive.
+/// Events that are sent reliably.
 const RELIABLE: std::ops::Range<u8> = 100..150;
-/// So many steps make a scout.
+/// An avatar with this many steps is a scout.
 const SCOUT: u16 = 60_000;
 /// An action that pushes its object aside.
 const PUSH: u8 = 200;
@@ -80,7 +80,7 @@ impl Game for Walk {
         RELIABLE.contains(event)
     }
 
-    /// Scouts look from the second player's avatar, too.
+    /// Scouts also see from the second player's avatar.
     fn eyes(&self, world: &World<'_>, avatar: ObjectId, eyes: &mut Vec<ObjectId>) {
         eyes.push(avatar);
         let scout = world.get::<Walker>(avatar).is_some_and(|walker| walker.steps == SCOUT);
@@ -100,7 +100,7 @@ impl Game for Walk {
         [presets::circle(50.0), presets::circle(5.0), zoom].get(usize::from(which)).cloned()
     }
 
-    /// Nobody may watch the first one.
+    /// No player may watch the first one.
     fn may_watch(&self, _: &World<'_>, _: ObjectId, object: ObjectId) -> bool {
         object.origin() != 1
     }
@@ -110,7 +110,7 @@ fn game() -> Arc<Walk> {
     Arc::new(Walk(Arc::new(Schema::new(vec![Walker::spec()]).unwrap()), true))
 }
 
-/// Keys that differ, and that nobody here tries to guess.
+/// Keys that differ, and need not be secret here.
 fn keys() -> Keys {
     let mut next = 0u8;
     Box::new(move || {
@@ -120,10 +120,10 @@ fn keys() -> Keys {
 }
 
 const ROUND: Micros = Micros(50_000);
-/// Links that the network knows nothing of: strangers at the server's door.
+/// Links that the network does not know: clients that have not joined.
 const STRANGER: u64 = 1_000;
 
-/// A server and its clients, about a round each way apart. Clients are called by their places.
+/// A server and its clients, about a round away each way. Clients are identified by their places.
 struct Town {
     sessions: SessionNetwork<Walk>,
     round: u64,
@@ -160,7 +160,7 @@ impl Town {
         self.client(at).joined().unwrap().avatar
     }
 
-    /// The share of datagrams that are lost from now on.
+    /// Sets the share of datagrams that are lost from now on.
     fn set_loss(&mut self, share: f64) {
         let spec = NetworkSpec::delayed(ROUND * self.delay - Micros(10_000), 1);
         let loss = Loss::Bernoulli(share);
@@ -175,7 +175,7 @@ impl Town {
         }
     }
 
-    /// What clients were told since the last time.
+    /// The clients' news since the last call.
     fn news(&mut self, at: usize) -> Vec<News<u8>> {
         let all = &mut self.sessions.news;
         all.extract_if(.., |(of, _)| *of == at).map(|(_, news)| news).collect()
@@ -233,7 +233,7 @@ fn prediction_ends_where_the_server_ends_whatever_is_lost() {
 }
 
 #[test]
-fn who_breaks_off_comes_back_to_the_same_session() {
+fn a_client_that_reconnects_resumes_its_session() {
     let mut town = Town::new(ServerSettings::default());
     let ada = town.join("ada");
     town.run(40, |_| 4);
@@ -251,7 +251,7 @@ fn who_breaks_off_comes_back_to_the_same_session() {
 }
 
 #[test]
-fn who_stays_away_leaves_and_finds_everything_again() {
+fn a_client_that_stays_away_leaves_and_gets_its_objects_back() {
     let mut town = Town::new(ServerSettings::default());
     let ada = town.join("ada");
     town.run(40, |_| 4);
@@ -266,7 +266,7 @@ fn who_stays_away_leaves_and_finds_everything_again() {
 }
 
 #[test]
-fn the_wrong_ones_are_turned_away_by_name() {
+fn invalid_clients_are_rejected_with_the_reason() {
     let mut town = Town::new(ServerSettings { max_players: 2, ..ServerSettings::default() });
     town.join("ada");
     town.run(5, |_| 0);
@@ -314,7 +314,7 @@ fn impossible_and_hasty_inputs_are_counted_and_change_nothing() {
     assert_eq!(town.walker(ada).pos[0], 0.0);
     let before = town.walker(ada).steps;
     for _ in 0..40 {
-        // A client that runs ten times as fast.
+        // A client whose clock runs ten times as fast.
         town.sessions.act(ada, |client, now, out| {
             (0..9).for_each(|_| client.tick(now, out, |_, _| 8));
         });
@@ -330,7 +330,7 @@ fn players_that_acknowledge_nothing_or_send_nothing_are_evicted() {
     let mut town = Town::new(ServerSettings::default());
     let (ada, bob) = (town.join("ada"), town.join("bob"));
     town.run(20, |_| 1);
-    // Bob's link is there, but nothing comes any more; Ada goes on but hears nothing.
+    // Bob's link is up, but nothing arrives any more. Ada goes on sending, but receives nothing.
     let link = town.sessions.network.link_between(ada, 0).unwrap();
     [ada, bob].into_iter().for_each(|at| drop(town.sessions.network.crash(at)));
     for seq in 1_000u16..1_230 {
@@ -346,7 +346,7 @@ fn players_that_acknowledge_nothing_or_send_nothing_are_evicted() {
 }
 
 #[test]
-fn what_left_the_view_is_frozen_and_left_out_of_the_world_unless_asked_for() {
+fn objects_out_of_view_are_frozen_and_not_in_the_world_unless_requested() {
     let mut town = Town::new(ServerSettings::default());
     let (ada, bob) = (town.join("ada"), town.join("bob"));
     town.run(20, |_| 0);
@@ -362,14 +362,14 @@ fn what_left_the_view_is_frozen_and_left_out_of_the_world_unless_asked_for() {
     };
     let (life, live, _, _, all) = seen(&mut town, Micros::ZERO);
     assert_eq!((life, live, all), (Some(Liveness::Live), (true, 2), 2));
-    // Bob is carried off beyond Ada's reach of 50.
+    // Bob is moved beyond Ada's reach of 50.
     let gone = Walker { pos: [60.0, 2.0], steps: 0 };
     town.put(id, &gone);
     town.run(30, |_| 0);
     let (life, live, near, memory, all) = seen(&mut town, Micros::ZERO);
     assert_eq!((life, live, near), (Some(Liveness::Frozen), (false, 1), 0));
     assert_eq!((memory, all), (Some(gone), 2), "as it was when it left");
-    // Whose server is silent does not know what has become of the others.
+    // A client whose server is silent does not know what became of the others.
     let back = Walker { pos: [1.0, 2.0], steps: 0 };
     town.put(id, &back);
     town.run(5, |_| 0);
@@ -383,7 +383,7 @@ fn what_left_the_view_is_frozen_and_left_out_of_the_world_unless_asked_for() {
 }
 
 #[test]
-fn events_are_told_to_those_who_are_near() {
+fn events_are_sent_to_near_players() {
     let mut town = Town::new(ServerSettings::default());
     let (ada, bob) = (town.join("ada"), town.join("bob"));
     for link in 3..20 {
@@ -399,7 +399,7 @@ fn events_are_told_to_those_who_are_near() {
 }
 
 #[test]
-fn a_view_counts_at_once() {
+fn a_view_takes_effect_at_once() {
     let mut town = Town::new(ServerSettings::default());
     let ada = town.join("ada");
     for link in 2..30 {
@@ -446,7 +446,7 @@ fn states_keep_within_what_a_link_carries_and_others_are_not_affected() {
 }
 
 #[test]
-fn who_watches_another_sees_and_hears_what_is_near_them() {
+fn a_spectator_gets_states_and_events_near_the_watched_player() {
     let mut town = Town::new(ServerSettings::default());
     let ada = town.join("ada");
     for link in 2..80 {
@@ -479,7 +479,7 @@ fn who_watches_another_sees_and_hears_what_is_near_them() {
 }
 
 #[test]
-fn an_operators_view_stands_above_players_choices_until_it_is_taken_back() {
+fn an_operators_view_overrides_players_choices_until_it_is_withdrawn() {
     let mut town = Town::new(ServerSettings::default());
     let ada = town.join("ada");
     for link in 2..30 {
@@ -495,7 +495,7 @@ fn an_operators_view_stands_above_players_choices_until_it_is_taken_back() {
     assert_eq!(town.client(ada).replicas.len(), 4);
     assert_eq!(town.server().view_of(PlayerId(1)).unwrap().view, Some(3.0));
     let player = town.client(late).joined().unwrap().player;
-    assert_eq!(town.server().view_of(player).unwrap().view, Some(3.0), "whoever comes later");
+    assert_eq!(town.server().view_of(player).unwrap().view, Some(3.0), "a player that joins later");
     town.server().override_view(Some(PlayerId(1)), Some(presets::circle(8.0))).unwrap();
     town.run(20, |_| 0);
     assert_eq!(town.client(ada).replicas.len(), 9, "for her alone");
@@ -509,11 +509,11 @@ fn an_operators_view_stands_above_players_choices_until_it_is_taken_back() {
 }
 
 #[test]
-fn a_clients_clock_follows_a_server_that_stood_still() {
+fn a_clients_clock_follows_a_server_that_was_paused() {
     let mut town = Town::new(ServerSettings::default());
     let ada = town.join("ada");
     town.run(100, |_| 4);
-    // Three seconds in which nothing happens: the server drops those rounds.
+    // The server is paused for three seconds, and drops those rounds.
     [0, ada].into_iter().for_each(|at| town.sessions.network.pause(at, true));
     town.run(60, |_| 4);
     [0, ada].into_iter().for_each(|at| town.sessions.network.pause(at, false));
@@ -524,7 +524,7 @@ fn a_clients_clock_follows_a_server_that_stood_still() {
 }
 
 #[test]
-fn who_was_not_kept_comes_back_with_a_new_avatar() {
+fn a_player_whose_avatar_is_not_kept_comes_back_with_a_new_one() {
     let mut town = Town::new(ServerSettings::default());
     let forgetful = Arc::new(Walk(Arc::clone(&game().0), false));
     let server = Server::new(forgetful, ServerSettings::default(), keys());
@@ -552,7 +552,7 @@ fn a_link_joins_only_under_the_name_that_was_authenticated() {
     };
     let (link, now, mut out) = (Link(STRANGER), town.now(), RecordingOutbox::default());
     town.server().connected(link, &mut out);
-    // Of the two names the authenticator accepts the first only.
+    // The authenticator accepts only the first of the two names.
     town.server().message(link, &write_message(&hello("eve", b"")), now, &mut out);
     town.server().message(link, &write_message(&hello("ada", b"forged")), now, &mut out);
     town.run(1, |_| 0);
@@ -576,12 +576,12 @@ fn a_client_that_runs_twice_as_fast_is_not_faster() {
 }
 
 #[test]
-fn who_was_held_up_catches_up() {
+fn a_delayed_client_catches_up() {
     let mut town = Town::new(ServerSettings::default());
     let ada = town.join("ada");
     town.run(40, |_| 1);
     let before = town.walker(ada).steps;
-    // For six rounds nothing gets through; then everything at once.
+    // For six rounds no packet gets through; then all of them arrive at once.
     let link = town.sessions.network.link_between(ada, 0).unwrap();
     for rounds in (1..=6).rev() {
         let slow = LinkSpec::delayed(ROUND * rounds + Micros(40_000));
@@ -595,11 +595,11 @@ fn who_was_held_up_catches_up() {
 }
 
 #[test]
-fn who_comes_back_stands_where_the_server_has_them() {
+fn a_client_that_comes_back_is_where_the_server_has_it() {
     let mut town = Town::new(ServerSettings::default());
     let ada = town.join("ada");
     town.run(40, |_| 0);
-    // The last steps get lost with the link; meanwhile the avatar is pushed.
+    // The last steps are lost with the link; meanwhile the avatar is pushed.
     town.set_loss(1.0);
     town.run(4, |_| 8);
     town.set_loss(0.0);
@@ -617,7 +617,7 @@ fn who_comes_back_stands_where_the_server_has_them() {
 }
 
 #[test]
-fn who_waits_at_the_door_takes_a_place() {
+fn a_player_that_waits_for_admission_takes_a_place() {
     let mut town = Town::new(ServerSettings { max_players: 2, ..ServerSettings::default() });
     for link in 1..=4 {
         town.join(&format!("p{link}"));
@@ -628,7 +628,7 @@ fn who_waits_at_the_door_takes_a_place() {
 }
 
 #[test]
-fn who_stops_after_steps_that_were_lost_is_put_right() {
+fn a_client_that_stops_after_lost_steps_is_corrected() {
     let mut town = Town::new(ServerSettings::default());
     let ada = town.join("ada");
     town.run(40, |_| 0);
@@ -643,7 +643,7 @@ fn who_stops_after_steps_that_were_lost_is_put_right() {
 }
 
 #[test]
-fn nothing_is_said_between_the_hello_and_the_welcome() {
+fn a_client_sends_nothing_between_the_hello_and_the_welcome() {
     let mut client = Client::new(game(), "ada", &[]);
     let (mut out, now) = (RecordingOutbox::default(), Micros::from_millis(50));
     client.connected(Link(1), &mut out);
@@ -652,7 +652,7 @@ fn nothing_is_said_between_the_hello_and_the_welcome() {
     client.watch(None, &mut out);
     client.who(PlayerId(1), &mut out);
     client.ask(ObjectId::new(KindId(0), 1, 0), PUSH, now, &mut out);
-    assert_eq!(out.0.len(), 1, "a server refuses who speaks out of turn");
+    assert_eq!(out.0.len(), 1, "the server would reject a message out of order");
 }
 
 #[test]

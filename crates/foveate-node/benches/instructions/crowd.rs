@@ -11,12 +11,13 @@ use foveate_wire::{
 use std::hint::black_box;
 
 const WALKERS: usize = 200;
-/// Rounds before measuring: everything near is known, and room for the most crowded observer is set aside.
+/// Rounds before measuring, until all nearby objects are known and room for the busiest observer is
+/// allocated.
 const WARM_UP: u32 = 400;
 const MEASURED: usize = 16;
-/// Updates in a packet of the encoder's.
+/// Updates in one packet of the encoder.
 const BATCH: usize = 20;
-/// Rounds between a state and the baseline it is written against.
+/// Rounds between a state and its baseline.
 const AGE: u32 = 4;
 
 struct Crowd {
@@ -26,7 +27,7 @@ struct Crowd {
     strides: Strides,
     replicas: Vec<ReplicaSet>,
     acks: Vec<Option<Ack>>,
-    /// What the newest round sent, and to which observers.
+    /// What the newest round sent to each observer.
     packets: Mailbox,
     tick: u32,
 }
@@ -62,7 +63,7 @@ impl Crowd {
         Micros::from_millis(ROUND_MS) * self.tick
     }
 
-    /// Walks, and lets acknowledgements arrive that are one round old.
+    /// Moves the walkers, and delivers acknowledgements that are one round old.
     fn prepare(&mut self) {
         self.tick += 1;
         let now = self.now();
@@ -95,7 +96,7 @@ impl Crowd {
     }
 }
 
-/// A round of the publisher in steady state, and what its packets cost their receivers.
+/// A round of the publisher in steady state, and the receivers' work on its packets.
 pub fn pipeline() {
     let mut crowd = Crowd::new();
     for _ in 0..WARM_UP {
@@ -119,7 +120,7 @@ pub fn pipeline() {
     receive.finish("apply-packet");
 }
 
-/// Packets of twenty updates each, written against states of a few rounds before.
+/// Packets of twenty updates each, coded against states of a few rounds before.
 pub fn encode() {
     let (schema, mut strides) = (schema(), Strides::new(WALKERS, 2));
     let kind = &schema.kinds()[0];
@@ -151,7 +152,7 @@ pub fn encode() {
             let mut writer = PacketWriter::new(&mut bytes, &mut models, header);
             for (at, now) in now.iter_mut().enumerate().skip(first).take(BATCH) {
                 let (alias, then, motion) = (Alias(at as u16), &then[at], motions[at]);
-                // As the pipeline does it: whole lanes only where more than the pose changed.
+                // Like the pipeline: whole lanes only if more than the pose changed.
                 if then.last() == now.last() {
                     let [from, to] = [then, &*now].map(|lanes| Pose::of(kind, lanes));
                     writer.update_pose(alias, kind, (from, motion, AGE), to);

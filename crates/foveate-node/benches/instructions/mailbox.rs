@@ -1,15 +1,16 @@
-//! Datagrams and messages under way, in memory that is set aside once: keeping them costs no allocation.
+//! Datagrams and messages under way, in memory allocated once, so that keeping them allocates
+//! nothing.
 
 use foveate_node::session::Refusal;
 use foveate_node::{Link, Outbox};
 use std::ops::Range;
 
-/// More than a round of any measure sends.
+/// More bytes than any measure sends in a round.
 const ROOM: usize = 1 << 20;
 
 pub struct Mailbox {
     bytes: Vec<u8>,
-    /// Where the bytes of each are, and whether it is a message.
+    /// The receiver, the range of the bytes, and whether it is a message.
     entries: Vec<(u64, Range<usize>, bool)>,
 }
 
@@ -29,7 +30,7 @@ impl Mailbox {
         self.entries.push((to, start..self.bytes.len(), is_message));
     }
 
-    /// Datagrams with the link or observer they are for.
+    /// Datagrams, with the link or observer that they go to.
     pub fn datagrams(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.entries
             .iter()
@@ -37,7 +38,7 @@ impl Mailbox {
             .map(|(to, at, _)| (*to, &self.bytes[at.clone()]))
     }
 
-    /// Messages with the link they are for.
+    /// Messages, with the link that they go to.
     pub fn messages(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.entries
             .iter()

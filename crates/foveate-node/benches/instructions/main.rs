@@ -1,11 +1,13 @@
-//! What the core costs, in instructions and allocations: the program behind `cargo xtask bench core`.
+//! The cost of the core in instructions and allocations: the program behind `cargo xtask bench
+//! core`.
 //!
-//! Each measure prepares a seeded world, lets it settle, and passes the work whose cost is wanted to
-//! [`Measure::add`]. Callgrind collects inside [`measured`] only, and [`dump_counts`] makes it write what it has
-//! to a file and start at zero again. For each measure the program prints a line: name, how often the work was
-//! done, allocations; the files are in the order of the lines.
+//! Each measure prepares a seeded world, lets it settle, and passes the measured work to
+//! [`Measure::add`]. Callgrind collects inside [`measured`] only, and [`dump_counts`] makes it
+//! write its counts to a file and reset them. For each measure the program prints a line with name,
+//! repetitions and allocations; the files are in the order of the lines.
 //!
-//! There is no clock in it, and no randomness but from seeds. Without callgrind it counts allocations only.
+//! It has no clock, and all randomness comes from seeds. Without callgrind it only counts
+//! allocations.
 
 mod crowd;
 mod mailbox;
@@ -35,11 +37,12 @@ impl Measure {
     }
 }
 
-/// The region in which callgrind collects; `xtask/src/bench.rs` knows it and the next function by their names.
+/// The function in which callgrind collects; `xtask/src/bench.rs` refers to it and to the next one
+/// by name.
 #[inline(never)]
 fn measured(run: &mut dyn FnMut()) {
     run();
-    // What follows the call keeps it from becoming a jump, after which callgrind would not see the return.
+    // This keeps the call from becoming a jump, after which callgrind would not see the return.
     black_box(());
 }
 

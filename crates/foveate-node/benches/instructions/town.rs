@@ -15,7 +15,7 @@ const PLAYERS: usize = 64;
 const WARM_UP: u32 = 200;
 const MEASURED: usize = 16;
 
-/// Rules of one line: avatars walk as their players say.
+/// Rules of one line: avatars walk by their players' inputs.
 struct Walks(Arc<Schema>);
 
 impl Game for Walks {
@@ -53,7 +53,7 @@ impl Game for Walks {
     }
 }
 
-/// A server and its clients; what either sends arrives in the next round.
+/// A server and its clients; what they send arrives in the next round.
 struct Town {
     server: Server<Walks>,
     clients: Vec<Client<Walks>>,
@@ -87,7 +87,7 @@ impl Town {
         Micros::from_millis(ROUND_MS) * self.round
     }
 
-    /// Messages of clients; the host lets every player in.
+    /// Handles the clients' messages; the host accepts every player.
     fn join(&mut self) {
         let now = self.now();
         for (link, bytes) in self.up.messages() {
@@ -119,7 +119,7 @@ impl Town {
         }
     }
 
-    /// Clients read their messages and what happened, and act.
+    /// Clients read their messages and datagrams, and play a round.
     fn client_ticks(&mut self) {
         let now = self.now();
         for (link, bytes) in self.down.messages() {
@@ -132,7 +132,7 @@ impl Town {
         }
     }
 
-    /// A round, each part of which may be measured.
+    /// Plays a round, one part of which is measured.
     fn run(&mut self, part: Part, measure: &mut Measure) {
         self.round += 1;
         self.down.clear();
@@ -155,7 +155,7 @@ enum Part {
     ClientDatagram,
 }
 
-/// Datagrams in at the server and at clients, and whole ticks of the server.
+/// Measures datagrams received by the server and by clients, and whole ticks of the server.
 pub fn sessions() {
     let mut town = Town::new();
     (0..WARM_UP).for_each(|_| town.run(Part::None, &mut Measure::default()));

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 /// Milliseconds of a round.
 pub const ROUND_MS: u64 = 50;
-/// Units between two neighbours, on average.
+/// Mean distance of two neighbours, in units.
 const SPACING: f32 = 40.0;
-/// Units in a round: 6 a second.
+/// Units per round: 6 a second.
 const PACE: f32 = 0.3;
-/// One of so many rounds brings another heading.
+/// On average one round in this many changes the heading.
 const TURNS: u32 = 40;
 
 /// A walking avatar.
@@ -25,7 +25,7 @@ pub struct BenchWalker {
     pub state: u8,
 }
 
-/// What a walker does in a round.
+/// A walker's input in a round.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct BenchStride {
     /// Eighths of a full turn, counter-clockwise from +x.
@@ -54,7 +54,7 @@ impl BenchWalker {
         BenchWalker { pos: [place(nth % columns), place(nth / columns), 0.0], yaw: 0.0, state: 0 }
     }
 
-    /// One round.
+    /// Walks for one round.
     pub fn walk(&mut self, stride: BenchStride) {
         let heading = usize::from(stride.heading % 8);
         if stride.walks {
@@ -66,7 +66,7 @@ impl BenchWalker {
     }
 }
 
-/// What all walkers do, round by round, from a seed. Each walks to and fro around the place it began at.
+/// Inputs of all walkers, round by round, from a seed. Each walks to and fro around its start.
 pub struct Strides {
     rng: fastrand::Rng,
     now: Vec<BenchStride>,
@@ -80,7 +80,7 @@ impl Strides {
         Strides { rng, now }
     }
 
-    /// The next round's.
+    /// The inputs of the next round.
     pub fn step(&mut self) -> &[BenchStride] {
         for stride in &mut self.now {
             match self.rng.u32(..TURNS * 4) {
@@ -94,14 +94,13 @@ impl Strides {
     }
 }
 
-/// What every walker sees: VFC's normal view, and nothing beyond three neighbours' distance.
+/// Every walker's view: VFC's normal view, cut off at three times the mean distance of neighbours.
 pub fn view() -> View {
     let mut view = presets::normal(24.0, 48.0);
     view.zones[2] = 3.0 * SPACING;
     view
 }
 
-/// A schema of walkers.
 pub fn schema() -> Arc<Schema> {
     Arc::new(Schema::new(vec![BenchWalker::spec()]).expect("the schema of the benchmark is valid"))
 }

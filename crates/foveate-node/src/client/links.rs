@@ -1,11 +1,12 @@
-//! A client's links in a world on many servers: the host's, and one ahead to the server that its session moves to.
+//! A client's links in a world on many servers: one to the host of its session, and one ahead to
+//! the server that the session moves to.
 //!
 //! ```text
 //! host ─ Next ─▶ dial ─ connected, Enter ─▶ ahead ─ Wait ─▶ inputs to both ─ Hosted, higher epoch ─▶ it is the host
 //! host ─ silent for 500 ms ─▶ dial the standby ─ connected, Hello ─▶ ahead ─ Welcome ─▶ it is the host
 //! ```
 //!
-//! At a plain server none of these messages comes, and nothing here happens.
+//! A single server sends none of these messages, and nothing here happens.
 
 use super::{Client, ClientPhase};
 use crate::game::Game;
@@ -16,32 +17,32 @@ use crate::session::{
 };
 use foveate_wire::Micros;
 
-/// A host that says nothing for so long is silent, if it is one of many.
+/// A host of a world on many servers is silent after this time without a datagram.
 pub const SILENT_AFTER: Micros = Micros(500_000);
-/// Links to be closed with the next round; beyond, the oldest is left to the transport.
+/// Links to close in the next round. Beyond this, the transport times out the oldest.
 const MAX_CLOSING: usize = 8;
 
-/// The link ahead of a client.
+/// The link to the server that the session moves to.
 struct Ahead {
     contact: ServerContact,
-    /// What lets it in there; none: its key to resume.
+    /// The ticket to enter there; `None`: the client resumes with its key.
     ticket: Option<Ticket>,
     link: Option<Link>,
     /// The server expects the client.
     waits: bool,
-    /// Enter has to be said again.
+    /// Enter must be sent again.
     again: bool,
 }
 
-/// What a client knows of the servers of its world.
+/// What a client knows of its world's servers.
 #[derive(Default)]
 pub(super) struct Servers {
-    /// The highest session epoch that was told; 0: the server is the only one.
+    /// The highest session epoch received; 0: the world has one server.
     epoch: u64,
     player: Option<JoinedPlayer>,
     standby: Option<ServerContact>,
     ahead: Option<Ahead>,
-    /// The contact that the host of this client is to connect to.
+    /// The server that the client's host has to connect to.
     dial: Option<ServerContact>,
     /// The former host's link.
     former: Option<Link>,
@@ -57,35 +58,45 @@ impl Servers {
         }
     }
 
-    /// The link ahead, once inputs are to be sent there as well.
+    /// The link ahead, once inputs have to be sent there too.
     pub fn also(&self) -> Option<Link> {
         self.ahead.as_ref().filter(|it| it.waits).and_then(|it| it.link)
     }
 }
 
 impl<G: Game> Client<G> {
-    /// A server that the client's host has to connect to; the link that is then [connected](Client::connected) is taken
-    /// for the one asked for. Once for each wish.
+    /// The server that the client's host has to connect to; returned once per request. The next
+    /// link that is [connected](Client::connected) is taken to be this one.
     pub fn take_dial(&mut self) -> Option<ServerContact> {
         self.servers.dial.take()
     }
 
-    /// The session epoch, where sessions move between servers.
+    /// Whether the server that was asked for last is still wanted, and no link to it is there.
+    pub fn awaits_link(&self) -> bool {
+        self.servers.ahead.as_ref().is_some_and(|it| it.link.is_none())
+    }
+
+    /// Whether there is a server beside the host, with a link or on the way to one.
+    pub fn has_ahead(&self) -> bool {
+        self.servers.ahead.is_some()
+    }
+
+    /// The session epoch, in worlds where sessions move between servers.
     pub fn session_epoch(&self) -> u64 {
         self.servers.epoch
     }
 
-    /// The link of the server that hosts the session.
+    /// The link to the server that hosts the session.
     pub fn host_link(&self) -> Option<Link> {
         self.link
     }
 
-    /// Whether there is a second link, and the server at its other end expects the client.
+    /// Whether there is a link ahead and its server expects the client.
     pub fn is_ready_to_move(&self) -> bool {
         self.servers.also().is_some()
     }
 
-    /// Whether a link that was made is the one ahead; if so, what is to be said there is said.
+    /// Whether `link` is the link ahead; if so, sends its first message there.
     pub(super) fn connected_ahead(&mut self, link: Link, out: &mut impl Outbox) -> bool {
         let Some(ahead) = self.servers.ahead.as_mut().filter(|it| it.link.is_none()) else {
             return false;
@@ -117,7 +128,7 @@ impl<G: Game> Client<G> {
         out.message(link, &write_message(&enter));
     }
 
-    /// A message arrived by one of the links.
+    /// A message arrived on one of the links.
     pub fn message_on(&mut self, link: Link, bytes: &[u8]) {
         if self.link == Some(link) {
             return self.message(bytes);
@@ -152,7 +163,7 @@ impl<G: Game> Client<G> {
         }
     }
 
-    /// What the host says of servers.
+    /// Handles the host's messages about other servers.
     pub(super) fn on_servers(&mut self, message: ServerMessage) {
         match message {
             ServerMessage::Hosted { epoch } if epoch >= self.servers.epoch => {
@@ -174,7 +185,8 @@ impl<G: Game> Client<G> {
         }
     }
 
-    /// Remembers the player, for a host that goes on with the session. Epochs and standbys are the session's.
+    /// Stores the player for a host that continues the session. Epoch and standby belong to the
+    /// session.
     pub(super) fn note_joined(&mut self, joined: JoinedPlayer, resumed: bool) {
         self.servers.player = Some(joined);
         if !resumed {
@@ -182,7 +194,7 @@ impl<G: Game> Client<G> {
         }
     }
 
-    /// Wants a link to a server.
+    /// Starts to connect to a server.
     fn go_ahead(&mut self, contact: ServerContact, ticket: Option<Ticket>) {
         match &mut self.servers.ahead {
             Some(known) if known.contact == contact && known.link.is_some() => {
@@ -200,7 +212,7 @@ impl<G: Game> Client<G> {
         self.servers.ahead = Some(Ahead { contact, ticket, link, waits, again });
     }
 
-    /// The server ahead hosts the session from now on: everything goes on.
+    /// Continues the session at the server ahead, which now hosts it.
     fn move_to(&mut self, link: Link, epoch: u64) {
         if epoch < self.servers.epoch {
             return;
@@ -212,7 +224,7 @@ impl<G: Game> Client<G> {
         }
     }
 
-    /// A datagram arrived by one of the links.
+    /// A datagram arrived on one of the links.
     pub fn datagram_on(&mut self, link: Link, bytes: &[u8], now: Micros) {
         if self.link != Some(link) {
             return;
@@ -220,7 +232,7 @@ impl<G: Game> Client<G> {
         if self.servers.epoch > 0 {
             let former = self.servers.former.take();
             self.servers.close(former);
-            // The host speaks: its standby is not needed.
+            // The host is alive: its standby is not needed.
             if self.servers.ahead.as_ref().is_some_and(|it| it.ticket.is_none()) {
                 let ahead = self.servers.ahead.take().and_then(|it| it.link);
                 self.servers.close(ahead);
@@ -241,14 +253,22 @@ impl<G: Game> Client<G> {
                 self.closed();
             }
         } else if self.link == Some(link) && self.servers.also().is_some() {
-            // The server ahead will say what becomes of the session.
+            // The server ahead will decide about the session.
             self.link = None;
         } else if self.link == Some(link) {
             self.closed();
         }
     }
 
-    /// The server that was asked for cannot be reached.
+    /// All links ended. With a new one the session goes on, if that is soon.
+    pub fn closed_all(&mut self) {
+        let Servers { ahead, dial, former, closing, .. } = &mut self.servers;
+        (*ahead, *dial, *former) = (None, None, None);
+        closing.clear();
+        self.closed();
+    }
+
+    /// The requested server cannot be reached.
     pub fn unreachable(&mut self) {
         let ahead = self.servers.ahead.take_if(|it| it.link.is_none());
         // A standby that is gone is not tried for ever.
@@ -257,14 +277,14 @@ impl<G: Game> Client<G> {
         }
     }
 
-    /// The player leaves: the world's other servers are none of its concern.
+    /// The player leaves: forgets the world's other servers and closes their links.
     pub(super) fn forget_servers(&mut self, out: &mut impl Outbox) {
         let Servers { ahead, former, closing, .. } = std::mem::take(&mut self.servers);
         let links = ahead.and_then(|it| it.link).into_iter().chain(former).chain(closing);
         links.for_each(|link| out.close(link, Refusal::Closing));
     }
 
-    /// Once a round: links that are not needed are closed, and a silent host's standby is tried.
+    /// Once a round: closes links that are not needed, and tries a silent host's standby.
     pub(super) fn mind_links(&mut self, now: Micros, out: &mut impl Outbox) {
         self.servers.closing.drain(..).for_each(|link| out.close(link, Refusal::Closing));
         if self.servers.epoch == 0 {

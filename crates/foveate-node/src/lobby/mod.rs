@@ -1,15 +1,15 @@
-//! A lobby: which games are on, and which peers to join them through.
+//! A lobby: lists the running games and peers to join them through.
 //!
-//! Peers announce themselves every few seconds and are listed as long as they do; a player that wants to
-//! join asks for the list and connects to any of them. The lobby takes no part in games: those go on
-//! without it.
+//! Peers announce themselves every few seconds, and are listed as long as they do. A player that
+//! wants to join requests the list and connects to any of the peers. The lobby takes no part in
+//! games, which continue without it.
 //!
 //! It answers each request with at most one reply and keeps nothing for a sender that has not proved its
 //! address. The proof is a *cookie*, which is computed anew from the address instead of being kept
 //! (QUIC's Retry works like this). Announcements are signed over the cookie, so that no sender can
 //! overwrite, remove or replay another's.
 //!
-//! What it does not promise: that a listed peer is honest. Connecting to it proves its key, no more.
+//! A listed peer need not be honest: connecting to it proves its key, no more.
 
 mod talk;
 
@@ -25,27 +25,26 @@ pub use talk::{
     MIN_HELLO, No, Reply, Request, Saying, VERSION, decode, encode,
 };
 
-/// A cookie is good for one to two of these.
+/// A cookie is valid for one to two of these spans.
 pub const COOKIE_SPAN: Micros = Micros::from_millis(30_000);
-/// Addresses that are counted in one second at most; requests of others are dropped.
+/// The most addresses counted in one second; requests from others are dropped.
 pub const MAX_ORIGINS: usize = 65_536;
-/// What a list has around its entries, at most.
+/// The most bytes of a list besides its entries.
 const LIST_HEAD: usize = 24;
-/// Rates are counted in spans of this length.
+/// The length of the intervals in which rates are counted.
 const SECOND: Micros = Micros::from_millis(1_000);
 
-/// What a lobby allows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LobbySettings {
-    /// A peer is listed so long after its last announcement.
+    /// How long a peer is listed after its last announcement.
     pub life: Micros,
-    /// Peers at once.
+    /// The most listed peers.
     pub max_peers: usize,
-    /// Of them, from one address (in IPv6: from one network of 64 bits).
+    /// The most listed peers of one address (in IPv6, of one network of 64 bits).
     pub max_peers_per_address: usize,
-    /// Requests from one address in a second.
+    /// The most requests from one address per second.
     pub requests_per_second: u32,
-    /// Signatures that are checked in a second, for all senders together.
+    /// The most signatures checked per second, for all senders together.
     pub checks_per_second: u32,
 }
 
@@ -61,32 +60,32 @@ impl Default for LobbySettings {
     }
 }
 
-/// What happened so far. Each only ever grows.
+/// Counters of a lobby; they only grow.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LobbyCounters {
-    /// Requests, of whatever kind.
+    /// Requests of any kind.
     pub requests: u64,
-    /// Bytes that are no request.
+    /// Bytes that are not a request.
     pub malformed: u64,
-    /// Announcements and farewells that were taken.
+    /// Announcements and farewells that were accepted.
     pub heard: u64,
-    /// Lists that were given out.
+    /// Lists that were sent.
     pub lists: u64,
-    /// Peers that fell silent.
+    /// Peers that timed out.
     pub expired: u64,
-    /// Requests dropped because too many addresses ask at once.
+    /// Requests dropped because too many addresses sent requests at once.
     pub dropped: u64,
     /// Refusals, by reason.
     pub refused: BTreeMap<No, u64>,
 }
 
-/// A keyed hash with a secret of this run, which no other process can compute: for cookies.
+/// A keyed hash for cookies, with a secret of this run that no other process can compute.
 pub type Seal = Box<dyn Fn(&[u8]) -> Cookie + Send>;
 
-/// A lobby without sockets.
+/// A lobby without IO.
 pub struct Lobby {
     settings: LobbySettings,
-    /// Only checks: a lobby says nothing that must be signed.
+    /// Only verifies: a lobby signs nothing.
     signer: Box<dyn Signer>,
     seal: Seal,
     peers: BTreeMap<Key, Listing>,
@@ -95,17 +94,18 @@ pub struct Lobby {
     counters: LobbyCounters,
 }
 
-/// What is known of a peer.
+/// What the lobby knows of a peer.
 struct Listing {
     origin: Origin,
     stamp: u64,
     heard: Micros,
     since: Micros,
-    /// None once it has left or fallen silent: its last stamp is kept as long as an old cookie lives.
+    /// `None` once the peer has left or timed out. Its last stamp is kept as long as an old cookie
+    /// is valid.
     said: Option<Announcement>,
 }
 
-/// What was asked within the second at hand.
+/// Requests within the current second.
 #[derive(Default)]
 struct Rates {
     second: u64,
@@ -113,7 +113,7 @@ struct Rates {
     checks: u32,
 }
 
-/// An address as far as limits are concerned: in IPv6 one customer has a network of 2⁶⁴.
+/// An address as the limits count it: in IPv6 one customer has a network of 2⁶⁴ addresses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Origin(IpAddr);
 
@@ -127,7 +127,6 @@ impl Origin {
 }
 
 impl Lobby {
-    /// An empty one.
     pub fn new(settings: LobbySettings, signer: Box<dyn Signer>, seal: Seal) -> Lobby {
         Lobby {
             settings,
@@ -140,12 +139,11 @@ impl Lobby {
         }
     }
 
-    /// What happened so far.
     pub fn counters(&self) -> &LobbyCounters {
         &self.counters
     }
 
-    /// Peers that are listed.
+    /// The number of listed peers.
     pub fn len(&self) -> usize {
         self.peers.values().filter(|listing| listing.said.is_some()).count()
     }
@@ -155,7 +153,7 @@ impl Lobby {
         self.len() == 0
     }
 
-    /// A packet came; the reply, if it deserves one.
+    /// Handles a packet; returns the reply, if there is one.
     pub fn handle(&mut self, now: Micros, from: SocketAddr, bytes: &[u8]) -> Option<Vec<u8>> {
         self.counters.requests += 1;
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
@@ -179,7 +177,7 @@ impl Lobby {
         Some(encode(&Answered { nonce: asked.nonce, reply }))
     }
 
-    /// Removes peers that have been silent for too long. Call it about once a second.
+    /// Removes peers that timed out. Call it about once a second.
     pub fn tick(&mut self, now: Micros) {
         let kept_for = COOKIE_SPAN + COOKIE_SPAN;
         let gone: Vec<Key> = self
@@ -225,7 +223,7 @@ impl Lobby {
         (self.seal)(&[&ip[..], &port, &span].concat())
     }
 
-    /// Whether the sender has proved its address, and asks no more than it may.
+    /// Checks that the sender has proved its address, and is within its limits.
     fn admit(&mut self, now: Micros, from: SocketAddr, cookie: Cookie) -> Result<(), No> {
         let span = now.0 / COOKIE_SPAN.0;
         let fresh = [span, span.saturating_sub(1)];
@@ -342,18 +340,18 @@ fn millis(span: Micros) -> u32 {
     u32::try_from(span.0 / 1_000).unwrap_or(u32::MAX)
 }
 
-/// Whether a game may be called this: no control characters, and none that change how others are shown.
+/// Whether a game may have this name: no control characters, and none that change how others are
+/// shown.
 fn is_name(name: &str) -> bool {
     let hidden = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     let shown = !name.chars().any(|c| c.is_control() || hidden(c));
     shown && !name.is_empty() && name.len() <= MAX_GAME && name.trim() == name
 }
 
-/// Refuses what cannot be listed, and fills in the address that the lobby sees.
+/// Rejects an announcement that cannot be listed, and fills in the address that the lobby sees.
 ///
-/// An address of the open internet must be the one that the peer speaks from: no peer can have a
-/// lobby send players to another host. Addresses of private networks help neighbours, and cannot be
-/// abused from outside.
+/// A public address must be the one that the peer sends from, so that no peer can have a lobby send
+/// players to another host. Private addresses help neighbours, and cannot be abused from outside.
 fn check(said: &mut Announcement, from: IpAddr) -> Result<(), No> {
     if !is_name(&said.game) {
         return Err(No::Name);
@@ -387,7 +385,8 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// A peer with both families announces itself once from each; what it said from the other stays.
+/// A peer with IPv4 and IPv6 announces itself once from each; its contacts of the other family are
+/// kept.
 fn join_families(contacts: &mut Vec<SocketAddr>, earlier: &[SocketAddr], from: IpAddr) {
     let others = earlier.iter().filter(|contact| contact.is_ipv4() != from.is_ipv4());
     for other in others {

@@ -1,5 +1,5 @@
-//! What is asked of objects that others own: it travels to the owner, again and again until that one has
-//! dealt with it, and is carried out once.
+//! Actions on objects that other peers own. An action is sent to the owner repeatedly until the
+//! owner answers, and is carried out once.
 
 use super::identity::Sealed;
 use super::ownership::{GhostState, MAX_DONE};
@@ -12,19 +12,19 @@ use crate::session::write_message;
 use foveate_wire::{Micros, ObjectId};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Actions that wait for their owners at most.
+/// The most actions that wait for their owners.
 pub const MAX_ASKS: usize = 256;
-/// Bytes of an action at most.
+/// The most bytes of an action.
 const MAX_ACTION: usize = 512;
-/// It is sent again after this,
+/// An action is sent again after this time.
 const RETRY: Micros = Micros(500_000);
-/// and given up after this.
+/// An action is given up after this time.
 pub const GIVE_UP: Micros = Micros(5_000_000);
-/// After an object changed hands, actions of its former owner's may still arrive for so long.
+/// For this long after an object changed owners, actions of its former owner may still arrive.
 const HANDOVER: Micros = Micros(GIVE_UP.0 + 1_000_000);
-/// Links that it travels over at most.
+/// The most links that an action travels.
 const MAX_HOPS: u8 = 8;
-/// Asks of others whose way back is remembered.
+/// The most actions of other peers whose way back is remembered.
 const MAX_RELAYED: usize = 1_024;
 
 struct Waiting {
@@ -33,30 +33,30 @@ struct Waiting {
     sent: Option<Micros>,
 }
 
-/// Asks of this peer's, and the way back of those that it passed on.
+/// This peer's actions, and the way back of those that it passed on.
 #[derive(Default)]
 pub struct Asks {
     next: u32,
-    /// Those that came up since the last round.
+    /// Actions added since the last round.
     fresh: Vec<Ask>,
     waiting: BTreeMap<u32, Waiting>,
     relayed: VecDeque<((PlayerId, u32), Link)>,
 }
 
 impl Asks {
-    /// Numbers begin here: above all that this player used before.
+    /// Sets the number of the first action: above all that this player used before.
     pub(super) fn begin(&mut self, first: u32) {
         self.next = self.next.max(first);
     }
 
-    /// How many wait for an answer.
+    /// How many actions wait for an answer.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 }
 
 impl<G: Game> Peer<G> {
-    /// Takes what the rules and the player asked of ghosts.
+    /// Takes the actions of rules and of the player on other peers' objects.
     pub(super) fn take_asks(&mut self) {
         let Peer { simulation, asks, counts, signer, me, .. } = self;
         for (object, action, by) in simulation.drain_elsewhere().collect::<Vec<_>>() {
@@ -64,8 +64,8 @@ impl<G: Game> Peer<G> {
             let (turn, seen) = match by {
                 Requester::Object(id) if is_ours(id) => (Some(id.into()), 0),
                 Requester::Player(player, seen) if player == *me => (None, seen.0),
-                // By another peer, of an object that was ours until just now: in its name no peer
-                // can ask.
+                // An object that belonged to this peer until just now, requested by another peer.
+                // This peer cannot ask in that peer's name.
                 Requester::Object(_) | Requester::Player(..) => {
                     counts.asks_lost += 1;
                     continue;
@@ -82,7 +82,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Sends what waits to the peer that owns the object by now.
+    /// Sends the waiting actions to the current owners.
     pub(super) fn send_asks(&mut self, now: Micros, out: &mut impl Outbox) {
         for ask in std::mem::take(&mut self.asks.fresh) {
             self.asks.waiting.insert(ask.number, Waiting { ask, since: now, sent: None });
@@ -99,7 +99,7 @@ impl<G: Game> Peer<G> {
             }
             let id = waiting.ask.object.id();
             if self.ownership.owns(id) {
-                // It came to us in the meantime.
+                // The object became ours in the meantime.
                 if let Some(waiting) = self.asks.waiting.remove(&number) {
                     self.carry_out(&waiting.ask);
                 }
@@ -114,7 +114,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Over which link an object's owner is reached.
+    /// The link through which an object's owner is reached.
     fn way_to(&self, id: ObjectId) -> Option<Link> {
         let owner = self.ownership.ghost(id)?.claim.owner;
         let direct = self.links.link_to(owner);
@@ -122,7 +122,7 @@ impl<G: Game> Peer<G> {
         self.links.get(&way).filter(|it| it.open).map(|_| way)
     }
 
-    /// A peer asks something of an object of ours, or of a peer's further on.
+    /// A peer sends an action on an object of ours, or of a peer further on.
     pub(super) fn on_ask(
         &mut self,
         from: Link,
@@ -135,12 +135,12 @@ impl<G: Game> Peer<G> {
             return self.record_violation(from, Fault::Malformed, now);
         };
         let Some(neighbour) = self.links.get(&from) else { return };
-        // The link itself proves the key of its other end; a peer that is further away must have signed.
+        // The link proves the key of its other end; a peer further away must have signed.
         if neighbour.key != ask.key && !sealed.holds(&ask, &*self.signer) {
             return self.record_violation(from, Fault::Tampered, now);
         }
         let (id, asker) = (ask.object.id(), ask.key.player());
-        // No action can come from the turn of another peer's own object.
+        // No action can come from the step of another peer's own object.
         let turn = ask.turn.map(Named::id);
         let theirs =
             |turn: ObjectId| self.tenure(turn) != Tenure::Fixed || turn.origin() == asker.0;
@@ -173,7 +173,8 @@ impl<G: Game> Peer<G> {
         out.message(way, &write_message(&PeerMessage::Ask(sealed, hops + 1)));
     }
 
-    /// Whether a peer may ask in the turn of an object: it owns it as far as is known, or did until just now.
+    /// Whether a peer may ask in the step of an object: it is the known owner, or was until just
+    /// now.
     fn may_ask_for(&self, asker: PlayerId, turn: ObjectId, now: Micros) -> bool {
         if self.tenure(turn) == Tenure::Fixed {
             return turn.origin() == asker.0;
@@ -188,11 +189,11 @@ impl<G: Game> Peer<G> {
             let owner = ghost.claim.owner;
             owner == asker || is_unclear || now - ghost.since < HANDOVER || !is_live(owner)
         };
-        // Of an object that is not known here the game's limits decide.
+        // For an object that is not known here, the game's limits decide.
         ownership.ghost(turn).is_none_or(may)
     }
 
-    /// Does what is asked, unless it was done before or breaks the game's limits.
+    /// Carries out an action, unless it was carried out before or breaks the game's limits.
     fn carry_out(&mut self, ask: &Ask) -> Option<ActionFault> {
         let id = ask.object.id();
         let key = (ask.key.player().0, ask.number);
@@ -214,7 +215,7 @@ impl<G: Game> Peer<G> {
         taken.err()
     }
 
-    /// An owner has dealt with an ask.
+    /// An owner answered an action.
     pub(super) fn on_done(&mut self, asker: PlayerId, number: u32, out: &mut impl Outbox) {
         if asker == self.me {
             self.asks.waiting.remove(&number);

@@ -1,5 +1,5 @@
-//! Claims on objects: which are followed, which are doubted and asked about, which are answered, and to which
-//! this peer yields.
+//! Claims on objects: which are accepted, which are doubted and asked about, which are answered,
+//! and to which this peer yields.
 
 use super::membership::id_number;
 use super::neighbour::{KEEP_ALIVE, Neighbour};
@@ -13,13 +13,13 @@ use crate::session::write_message;
 use foveate_wire::schema::LANE_EPOCH;
 use foveate_wire::{Epoch, Micros, ObjectId};
 
-/// Between two answers, or two questions, about claims on one object.
+/// The least time between two answers, or two questions, about claims on one object.
 const ASSERT_EVERY: Micros = Micros(1_000_000);
-/// By so much a creator's clock may be ahead.
+/// How far ahead a creator's clock may be.
 const MAX_CLOCK_ERROR: Micros = Micros(2_000_000);
 
 impl<G: Game> Peer<G> {
-    /// A peer claims an object. True: as far as is known, it is theirs.
+    /// A peer claims an object. Returns whether the claimant is its owner, as far as is known.
     pub(super) fn on_claim(
         &mut self,
         link: Link,
@@ -44,8 +44,8 @@ impl<G: Game> Peer<G> {
             return true;
         }
         if claim.owner == known.claim.owner && claim.beats(&known.claim) {
-            // The owner's answer to a peer that claimed it without having been given it. But a peer that gave it
-            // had it back if it was not taken.
+            // The owner answers a peer that claimed the object without having received it. But a
+            // peer that gave the object away has it back if the receiver did not take it.
             let honest = |doubted: &OwnerClaim| known.given == Some(doubted.owner);
             // Two peers may have taken it over at the same time from one that is gone.
             let is_race = |at: Micros| known.taken.is_some_and(|taken| at - taken < CLEAR_AFTER);
@@ -63,8 +63,9 @@ impl<G: Game> Peer<G> {
         }
         let mute = known.source.is_none() && now - known.heard >= ASSERT_EVERY;
         if !claim.beats(&best) {
-            // They may not have heard of the better claim, though they had the time to; and where its
-            // maker does not tell of the object, that one may have it no more.
+            // The claimant may not have heard of the better claim, although it had the time to. And
+            // the peer with the better claim may no longer have the object if it sends no states of
+            // it.
             let met = self.links.get(&link).map_or(now, |it| it.since);
             if mute {
                 self.ask_owner(best.owner, id, claim, now);
@@ -77,25 +78,24 @@ impl<G: Game> Peer<G> {
             return true;
         }
         self.counts.doubted += 1;
-        // Most doubts end by themselves: the owner has heard the claim, too, and is about to answer. The
-        // others are asked about.
-        // Of two claims in doubt the one counts that prevails over the other.
+        // Most doubts end by themselves, because the owner has also received the claim and is about
+        // to answer. The others are asked about. Of two doubted claims, keep the one that prevails.
         if self.ownership.doubt(id).is_none_or(|doubt| claim.beats(&doubt.claim)) {
             self.ownership.doubt_claim(id, Doubt { claim, since: now, removed: false });
         }
         false
     }
 
-    /// Asks owners about claims on their objects that have been in doubt for a while: the claimant may not say
-    /// it again, and the owner may have begun anew and have nothing.
+    /// Asks owners about claims on their objects that have been in doubt for a while: the claimant
+    /// may not repeat its claim, and the owner may have restarted without objects.
     pub(super) fn ask_about_doubts(&mut self, now: Micros) {
         for (id, owner, claim) in self.ownership.doubtful(now, ASSERT_EVERY) {
             self.ask_owner(owner, id, claim, now);
         }
     }
 
-    /// Whether no honest peer can claim an object at this epoch: only its creator is the first owner of an
-    /// object that was created while the game ran, and no id is from the future.
+    /// Whether no honest peer can claim an object at this epoch: an object created during the game
+    /// belongs to its creator first, and no id is from the future.
     pub(super) fn is_forged(&self, id: ObjectId, claim: OwnerClaim, now: Micros) -> bool {
         let Some(number) = id.number() else { return false };
         let is_first = claim.epoch == Epoch(0);
@@ -105,7 +105,7 @@ impl<G: Game> Peer<G> {
         (is_first && id.creator() != claim.owner.0) || (ahead as i32) > 0
     }
 
-    /// Tells the known or claimed owner of an object of another peer's claim on it.
+    /// Tells the known or claimed owner of an object about another peer's claim on it.
     pub(super) fn ask_owner(&mut self, of: PlayerId, id: ObjectId, claim: OwnerClaim, now: Micros) {
         let Some(ghost) = self.ownership.ghost_mut(id) else { return };
         if now - ghost.asked >= ASSERT_EVERY {
@@ -114,7 +114,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Sends the questions to owners, and how to reach the peers that they are about.
+    /// Sends the questions to owners, and how to reach the claimants.
     pub(super) fn send_inquiries(&mut self, out: &mut impl Outbox) {
         for (owner, id, claim) in std::mem::take(&mut self.ownership.inquiries) {
             let Some(link) = self.links.link_to(owner) else { continue };
@@ -130,8 +130,8 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// A neighbour asks whether what it takes for ours is another peer's. Its word alone moves
-    /// nothing: a peer that claims it has to say so here.
+    /// A neighbour reports another peer's claim on an object that the neighbour believes to be
+    /// ours. The report alone changes nothing: the claimant has to send its claim here.
     pub(super) fn on_claimed(
         &mut self,
         link: Link,
@@ -166,8 +166,9 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Says that an object is ours, at an epoch that ends the matter for a peer that is honest. All others know
-    /// it, unless the epoch has to rise: so one whose claim is lower is told alone, at the next look.
+    /// Asserts that an object is ours, at an epoch that settles the matter for honest peers. If the
+    /// claim is lower than ours, or the last assertion is recent, [`Peer::repeat_claims`] answers it
+    /// later.
     fn assert_claim(&mut self, id: ObjectId, claim: OwnerClaim, now: Micros) {
         let (Some(mine), Some(owned)) = (self.my_claim(id), self.ownership.owned_mut(id)) else {
             return;
@@ -183,7 +184,8 @@ impl<G: Game> Peer<G> {
         self.raise_epoch(id, claim.next(self.me).epoch);
     }
 
-    /// Says so to peers that came while all others had just been told, or knew.
+    /// Answers the claims that [`Peer::assert_claim`] left open: asserts ours again, or sends it to
+    /// the claimant alone.
     pub(super) fn repeat_claims(&mut self, now: Micros, out: &mut impl Outbox) {
         let disputed = |(id, owned): (ObjectId, &mut Owned)| Some((id, owned.disputed.take()?));
         let disputed: Vec<(ObjectId, OwnerClaim)> =
@@ -198,7 +200,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Says to one neighbour that an object is ours.
+    /// Tells one neighbour that an object is ours.
     fn send_claim(&self, id: ObjectId, link: Link, out: &mut impl Outbox) {
         let Some(mine) = self.my_claim(id) else { return };
         let mut ours = Changes::default();
@@ -206,7 +208,7 @@ impl<G: Game> Peer<G> {
         out.message(link, &write_message(&PeerMessage::Changes(ours)));
     }
 
-    /// An object of ours is ours at this epoch.
+    /// Raises the epoch of an object of ours.
     pub(super) fn raise_epoch(&mut self, id: ObjectId, epoch: Epoch) {
         let store = &mut self.simulation.publisher.store;
         if let Some(slot) = store.find(id) {
@@ -219,11 +221,12 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Whether a neighbour that has heard from us all the time knows that an object is ours.
+    /// Whether a neighbour that has heard from us all the time must know that an object is ours.
     fn knows_owner(&self, id: ObjectId, neighbour: &Neighbour, now: Micros) -> bool {
         let Some(owned) = self.ownership.owned(id) else { return false };
-        // For a while it can have come by it honestly: by having taken its owner for gone
-        // before. If that one was there all the time, and still is, it has told them.
+        // For a while the neighbour can have it honestly, because it believed the former owner gone
+        // and took it over. If the former owner was there all the time, and still is, it has told
+        // the neighbour.
         let is_there = |player: &PlayerId| {
             let link = self.links.of(*player);
             link.is_some_and(|it| it.is_settled(now) && it.heard >= owned.since + KEEP_ALIVE)
@@ -238,9 +241,9 @@ impl<G: Game> Peer<G> {
         neighbour.is_settled(now) && (had_word || now - owned.since >= CLEAR_AFTER)
     }
 
-    /// A peer claimed what its owner says is not theirs. Peers that have not known each other for long
-    /// may have been apart; and a peer that has no link with the owner may have taken it for gone, or for a
-    /// liar.
+    /// A peer claimed an object, and its owner objects. Peers that have not known each other for
+    /// long may have been apart, and a peer without a link to the owner may have believed it gone
+    /// or banned it.
     fn judge_claimant(&mut self, player: PlayerId, owner: PlayerId, now: Micros) {
         let link = self.links.link_to(player);
         let knew = |link: &Link| {
@@ -252,16 +255,16 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Whether a new owner of an object may be believed without a word of the old one: because that one
-    /// is not there to say it.
+    /// Whether a new owner of an object may be accepted without the old owner's word, because the
+    /// old owner is not there to give it.
     pub(super) fn may_follow(&self, id: ObjectId, now: Micros) -> bool {
         let owner = self.ownership.ghost(id).map(|ghost| ghost.claim.owner);
         let owner = owner.and_then(|owner| self.links.of(owner));
         self.ownership.is_orphan(id) || owner.is_none_or(|it| !it.is_live(now))
     }
 
-    /// A peer claims what is ours. After a crash or a partition the better claim prevails. But a peer that
-    /// has heard from us all the time cannot have taken us for gone.
+    /// A peer claims an object of ours. After a crash or a partition the better claim prevails. But
+    /// a peer that has heard from us all the time cannot believe us gone.
     fn on_rival_claim(
         &mut self,
         (link, id): (Link, ObjectId),
@@ -270,7 +273,7 @@ impl<G: Game> Peer<G> {
         now: Micros,
     ) {
         if !claim.beats(&mine) {
-            // They cannot have heard of ours.
+            // The claimant cannot have heard of our claim.
             return self.assert_claim(id, claim, now);
         }
         let neighbour = self.links.get(&link);
@@ -281,7 +284,7 @@ impl<G: Game> Peer<G> {
         self.assert_claim(id, claim, now);
     }
 
-    /// A better claim than ours on an object.
+    /// Gives up an object to a better claim.
     pub(super) fn yield_to(&mut self, id: ObjectId, claim: OwnerClaim, now: Micros) {
         if self.release_object(id, claim, now).is_some() {
             self.counts.yielded += 1;
@@ -290,8 +293,9 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// A neighbour says that an object is no more. It is believed if the object was its own, or if it may
-    /// as well have taken it over: the owner is not there, or we have just taken it over ourselves.
+    /// A neighbour reports that an object was removed. It is accepted if the neighbour owned the
+    /// object, or may have taken it over: the owner is not there, or we have just taken it over
+    /// ourselves.
     pub(super) fn on_removed(&mut self, link: Link, id: ObjectId, epoch: Epoch, now: Micros) {
         let Some(neighbour) = self.links.get(&link) else { return };
         if self.tenure(id) == Tenure::Fixed {
@@ -330,13 +334,14 @@ impl<G: Game> Peer<G> {
         self.ownership.giving.remove(&id);
     }
 
-    /// An owner says that an object is another peer's now.
+    /// An owner reports that it gave an object to another peer.
     pub(super) fn on_gift(&mut self, link: Link, id: ObjectId, claim: OwnerClaim, now: Micros) {
         let giver = self.links.get(&link).map(|it| it.player);
         let Some(known) = self.ownership.ghost(id).copied() else { return };
         let is_owner = Some(known.claim.owner) == giver;
         if claim.owner == self.me {
-            // What this peer did not take it does not have, unless it was refused for want of this word.
+            // A receiver that did not accept the object does not have it, unless it was refused
+            // because this report was missing.
             if is_owner {
                 self.take_held(id, Some(claim.epoch), now);
             }
@@ -348,7 +353,7 @@ impl<G: Game> Peer<G> {
         {
             self.ownership.doubt_claim(id, Doubt { claim, ..doubt });
         }
-        // An owner that sends no states of it any more may say that it is anybody's.
+        // An owner that no longer sends states of the object may name any peer as its owner.
         let mute = known.source.is_none() && Some(claim.owner) != giver;
         if !is_owner || !(mute || claim.beats(&known.claim)) {
             return;

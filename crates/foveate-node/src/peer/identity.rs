@@ -1,7 +1,7 @@
-//! The identity of a peer: a key, and what is signed with it.
+//! The identity of a peer: a key, and the signatures made with it.
 //!
-//! Links are authenticated by the transport. What is **relayed** is signed by the peer that said it first,
-//! so that no relay can change it.
+//! The transport authenticates links. **Relayed** statements are signed by their author, so that no
+//! relay can change them.
 
 use crate::game::PlayerId;
 use serde::de::DeserializeOwned;
@@ -13,14 +13,14 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Key(pub [u8; 32]);
 
-/// Sixty-four hexadecimal digits.
+/// Prints 64 hexadecimal digits.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// Text that is no key.
+/// The error for text that is not a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotAKey;
 
@@ -49,8 +49,9 @@ impl FromStr for Key {
 }
 
 impl Key {
-    /// The player of this key: its first 24 bits, which name the player's objects. Two keys may agree
-    /// in them; a peer that is known first keeps the name, and the other is refused.
+    /// The player of this key: its first 24 bits, which are the origin in the ids of the player's
+    /// objects. Two keys may share them; the peer known first keeps the number, and the other is
+    /// refused.
     pub fn player(&self) -> PlayerId {
         let [a, b, c, ..] = self.0;
         // Zero is the world itself.
@@ -58,37 +59,35 @@ impl Key {
     }
 }
 
-/// Signs what this node says, and checks what others signed. The cipher is the host's matter.
+/// Signs this node's statements and verifies those of others. The host supplies the cipher.
 pub trait Signer: Send {
-    /// This node's public key.
     fn key(&self) -> Key;
-    /// Signs bytes.
     fn sign(&self, bytes: &[u8]) -> [u8; 64];
     /// Whether the key's owner signed these bytes.
     fn verify(&self, key: &Key, bytes: &[u8], signature: &[u8; 64]) -> bool;
 }
 
-/// Something signed: its bytes, and the signature over them.
+/// A signed statement: its bytes, and the signature over them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sealed {
-    /// Postcard of what is said.
+    /// The statement in postcard.
     pub body: Vec<u8>,
-    /// Two halves, because serde's arrays end at 32.
+    /// Two halves, because serde supports arrays up to 32.
     pub signature: [[u8; 32]; 2],
 }
 
-/// What can be signed. Each sort has a name of its own, so that none passes for another.
+/// A statement that can be signed. Each type has its own domain, so that none passes for another.
 pub trait Sealable: Serialize + DeserializeOwned {
-    /// Goes before the bytes that are signed.
+    /// Precedes the bytes that are signed.
     const DOMAIN: &'static [u8];
     /// The key of the author.
     fn key(&self) -> Key;
 }
 
 impl Sealed {
-    /// Signs something.
+    /// Signs a statement.
     pub fn new<T: Sealable>(what: &T, signer: &dyn Signer) -> Sealed {
-        // Fails only for types that cannot be written at all.
+        // Fails only for types that cannot be serialized.
         let body = postcard::to_allocvec(what).unwrap_or_default();
         let signature = signer.sign(&[T::DOMAIN, &body].concat());
         let mut halves = [[0; 32]; 2];
@@ -97,18 +96,18 @@ impl Sealed {
         Sealed { body, signature: halves }
     }
 
-    /// Its bytes, but for a few of the message around it.
+    /// The size in bytes, except for a few of the message around it.
     pub fn size(&self) -> usize {
         self.body.len() + size_of_val(&self.signature)
     }
 
-    /// Reads it, without looking at the signature.
+    /// Reads the statement without verifying its signature.
     pub fn peek<T: Sealable>(&self) -> Option<T> {
         let (what, rest) = postcard::take_from_bytes(&self.body).ok()?;
         rest.is_empty().then_some(what)
     }
 
-    /// Whether the key that it names signed it.
+    /// Whether the key that the statement names signed it.
     pub fn holds<T: Sealable>(&self, what: &T, signer: &dyn Signer) -> bool {
         let mut signature = [0; 64];
         signature[..32].copy_from_slice(&self.signature[0]);

@@ -1,4 +1,4 @@
-//! The interest of a peer in an object, and the grade that a neighbour gets.
+//! A peer's interest in an object, and the grade that a neighbour gets.
 
 use crate::game::PlayerId;
 use foveate_sync::interest::{Floors, Grade, Policy, Sight};
@@ -6,28 +6,29 @@ use foveate_wire::{Metres, Micros, ObjectId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How much a peer cares for an object. It must be such that **others** can work it out from what
-/// they know anyway.
+/// How interested a peer is in an object. **Others** must be able to compute it from what they know
+/// anyway.
 pub trait Interest: Send + Sync {
-    /// The interest of a peer at this distance from the object; more is more. `weight` is how much more this
-    /// peer's interest counts than that of others: 1, or what [`Peer::trust`](super::Peer::trust) said.
+    /// The interest of a peer at this distance from the object; a higher number is more interest.
+    /// `weight` is how much more this peer's interest counts than others': 1, or as set by
+    /// [`Peer::trust`](super::Peer::trust).
     fn interest(&self, distance: Metres, weight: f32) -> f32;
 
-    /// Whether one interest is so much greater than another that the object should change hands.
+    /// Whether one interest is so much greater than another that the object should change owners.
     fn clearly_more(&self, theirs: f32, mine: f32) -> bool;
 }
 
-/// Interest is nearness: minus the distance, which is as many times shorter as the weight says.
+/// Interest by nearness: minus the distance divided by the weight.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Nearness {
-    /// A peer must be nearer than this share of the owner's distance,
+    /// A peer must be nearer than this share of the owner's distance, less the margin.
     pub share: f32,
-    /// and by this many units.
+    /// Subtracted from that distance, so that small differences change nothing.
     pub margin: Metres,
 }
 
 impl Nearness {
-    /// The usual one for a game in which players see this far.
+    /// Suits a game in which players see this far.
     pub fn for_view(view: Metres) -> Nearness {
         Nearness { share: 0.7, margin: Metres(0.05 * view.0) }
     }
@@ -43,14 +44,14 @@ impl Interest for Nearness {
     }
 }
 
-/// θ of what a peer only keeps for others.
+/// θ of objects that a peer only keeps as a copy for others.
 pub const CHECKPOINT_AGE: Micros = Micros(2_000_000);
-/// θ of an avatar that is out of view, to peers that have a link with its player.
+/// θ of an avatar that is out of view, for peers that have a link to its player.
 pub const FAR_AGE: Micros = Micros(1_000_000);
-/// What is only kept may be off by this share of the view's reach.
+/// The error allowed in a kept copy, as a share of the view's reach.
 const KEPT_FLOOR: f32 = 0.05;
 
-/// What one neighbour is told: what its view says, and beyond it the avatar and what it keeps.
+/// What one neighbour is sent: what its view grades, the sender's avatar, and copies that it keeps.
 pub struct Subscribed {
     view: Arc<dyn Policy>,
     avatar: ObjectId,
@@ -59,7 +60,7 @@ pub struct Subscribed {
 }
 
 impl Subscribed {
-    /// What a subscriber to a view is told by the player of this avatar.
+    /// What a neighbour with this view is sent by the player of this avatar.
     pub fn new(view: Arc<dyn Policy>, avatar: ObjectId, kept: BTreeSet<ObjectId>) -> Subscribed {
         let reach = view.reach().0;
         Subscribed { view, avatar, kept, reach }
@@ -96,8 +97,8 @@ impl Policy for Subscribed {
     }
 }
 
-/// A number that two names share on every node: which peer keeps what, and which peers meet by chance, is drawn
-/// from it, so that all work out the same.
+/// A pseudorandom number of two names, equal on every node. It decides which peer keeps which
+/// object and which peers link at random, so that all nodes compute the same.
 pub fn lot(a: u64, b: u64) -> u64 {
     let mut z = a.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b.wrapping_add(0xd1b5_4a32_d192_ed03);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -105,7 +106,8 @@ pub fn lot(a: u64, b: u64) -> u64 {
     z ^ z >> 31
 }
 
-/// The neighbours of a peer that keep an object for it: every peer computes the same answer.
+/// The neighbours of a peer that keep copies of an object for it: every peer computes the same
+/// answer.
 pub fn keepers(
     object: ObjectId,
     neighbours: impl IntoIterator<Item = PlayerId>,
@@ -141,7 +143,7 @@ mod tests {
             let keepers = keepers(object, all(), 6);
             assert_eq!(keepers.len(), 6);
             let without = super::keepers(object, all().filter(|it| *it != keepers[0]), 6);
-            assert_eq!(without[..5], keepers[1..], "one who leaves moves nobody else");
+            assert_eq!(without[..5], keepers[1..], "a peer that leaves moves no other");
             keepers.iter().for_each(|it| load[it.0 as usize] += 1);
         }
         assert!(load[1..].iter().all(|count| (190..310).contains(count)), "{load:?}");

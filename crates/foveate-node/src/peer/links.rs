@@ -1,4 +1,4 @@
-//! The links of a peer: the neighbours at their other ends, and the peers that it is dialling.
+//! The links of a peer: its neighbours, and the peers that it is dialling.
 
 use super::neighbour::Neighbour;
 use crate::game::PlayerId;
@@ -6,14 +6,14 @@ use crate::outbox::Link;
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, btree_map};
 
-/// A dial that was neither answered nor refused is given up after this.
+/// A dial without an answer is given up after this time.
 const DIAL_FOR: Micros = Micros(5_000_000);
 
-/// A link that was asked for.
+/// A dial under way, or a failed one.
 #[derive(Clone, Copy, Debug)]
 struct Dial {
     since: Micros,
-    /// It could not be made.
+    /// The link could not be made.
     failed: bool,
 }
 
@@ -23,9 +23,9 @@ pub(super) struct Links {
     by_link: BTreeMap<Link, Neighbour>,
     by_player: BTreeMap<PlayerId, Link>,
     dials: BTreeMap<PlayerId, Dial>,
-    /// When a peer that claims what is ours was last dialled.
+    /// When a peer with a claim on an object of ours was last dialled.
     pub disputed: Micros,
-    /// How often links were looked through.
+    /// How often links were reviewed.
     pub looks: u32,
 }
 
@@ -38,7 +38,6 @@ impl Links {
         self.by_link.get_mut(link)
     }
 
-    /// The neighbour that is this player.
     pub fn of(&self, player: PlayerId) -> Option<&Neighbour> {
         self.by_link.get(self.by_player.get(&player)?)
     }
@@ -71,7 +70,7 @@ impl Links {
         self.by_link.values_mut()
     }
 
-    /// All links, to be changed while they are walked through.
+    /// All links, as a copy, so that they can change during the loop.
     pub fn all(&self) -> Vec<Link> {
         self.by_link.keys().copied().collect()
     }
@@ -106,7 +105,7 @@ impl Links {
         self.dials.contains_key(&player)
     }
 
-    /// How many dials are under way, or have failed of late.
+    /// How many dials are under way, or failed recently.
     pub fn dials(&self) -> usize {
         self.dials.len()
     }
@@ -115,8 +114,8 @@ impl Links {
         self.dials.insert(player, Dial { since: now, failed: false });
     }
 
-    /// A dial that failed counts until its time is over, or there is news of the player: it is not tried
-    /// again at once.
+    /// Notes that a dial failed. It stays in the list until its time is over or there is news of
+    /// the player, so that it is not repeated at once.
     pub fn fail_dial(&mut self, player: PlayerId, now: Micros) {
         self.dials.insert(player, Dial { since: now, failed: true });
     }

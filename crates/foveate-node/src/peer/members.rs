@@ -1,7 +1,7 @@
-//! The known members of the game: digests, learnt from others and passed on.
+//! The known members of the game: digests, received and passed on.
 //!
-//! A peer knows at most [`MAX_MEMBERS`] others, however large the game is: those near by, and a few
-//! elsewhere that chance picked. The latter keep the game in one piece, and introduce newcomers.
+//! A peer knows at most [`MAX_MEMBERS`] others, however large the game is: those nearby, and a few
+//! random ones elsewhere. The random ones keep the game connected, and introduce new peers.
 
 use super::identity::{Key, Sealed, Signer};
 use super::interest::lot;
@@ -13,54 +13,55 @@ use crate::remote_objects::apart;
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Others that a peer knows of at most.
+/// The most other peers that a peer knows.
 pub const MAX_MEMBERS: usize = 192;
-/// So many of them because they are near.
+/// How many of them are kept because they are near.
 const NEAR_MEMBERS: usize = 96;
-/// Nothing new heard of a peer for so long: forgotten.
+/// A peer without news for this long is forgotten.
 pub const FORGET_AFTER: Micros = Micros(40_000_000);
-/// Times that news of a peer is passed on, and of a peer new.
+/// How often news of a known peer, and of a new peer, is passed on.
 const RETOLD: (u8, u8) = (2, 3);
-/// Peers that vanished whose contacts are tried again: a partition may have ended.
+/// The most lost peers whose contacts are tried again, in case a partition has ended.
 const MAX_LOST: usize = 24;
-/// Strangers whose places are remembered.
+/// The most unknown peers whose places are remembered.
 const MAX_STRANGERS: usize = 64;
-/// Boards in one digest, and lanes of each, at most.
+/// The most boards in one digest.
 const MAX_BOARDS: usize = 4;
+/// The most lanes of one board.
 const MAX_LANES: usize = 64;
 
 /// A peer as known from digests.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// What it said last.
+    /// Its last statement.
     pub digest: Digest,
-    /// The same, to be passed on.
+    /// The same, signed, to be passed on.
     pub sealed: Sealed,
-    /// When it came.
+    /// When it arrived.
     pub heard: Micros,
-    /// Over which link: the way back to its author.
+    /// The link that it arrived on: the way back to its author.
     pub via: Option<Link>,
-    /// Where it was last seen, by itself or by others, and when in the world's time.
+    /// Where the peer was last seen, by itself or by others, and when in the world's time.
     seen: ([f32; 3], Micros),
     retell: u8,
-    /// Whether others may be told: its author is a neighbour, or said so of late. Otherwise two who
-    /// forget a peer one after the other would remind each other for ever.
+    /// Whether it may be passed on: its author is a neighbour, or signed it recently. Otherwise two
+    /// peers that forget a third one after the other would remind each other for ever.
     is_current: bool,
 }
 
 impl Member {
-    /// Where it was.
+    /// Where the peer was last seen.
     pub fn at(&self) -> [f32; 3] {
         self.seen.0
     }
 
-    /// When it was there, in the world's time.
+    /// When the peer was last seen, in the world's time.
     pub fn seen_at(&self) -> Micros {
         self.seen.1
     }
 }
 
-/// When and where digests are read.
+/// The time and place at which a peer reads digests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Reader {
     /// This peer's own clock.
@@ -71,71 +72,65 @@ pub struct Reader {
     pub here: [f32; 3],
 }
 
-/// What became of a digest.
+/// The result of reading a digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Learned {
-    /// It says something new of this player.
+    /// It is news of this player.
     News(PlayerId),
-    /// Known already, or older.
+    /// It was known already, or is older.
     Old,
-    /// Its key shares its first bits with a peer that was here before.
+    /// Its key shares its first bits with that of a peer known before.
     NameTaken,
 }
 
-/// A neighbour, as far as gossip is concerned.
+/// A neighbour as a receiver of gossip.
 pub struct GossipTarget<'a> {
-    /// Its link.
     pub link: Link,
-    /// The player.
     pub player: PlayerId,
-    /// Whom it hears from directly.
+    /// The players that it receives digests from directly.
     pub linked: &'a BTreeSet<PlayerId>,
 }
 
-/// All that a peer knows of others.
+/// The members that a peer knows.
 #[derive(Debug)]
 pub struct Members {
     me: PlayerId,
     all: BTreeMap<PlayerId, Member>,
-    /// Contacts of peers that vanished, the latest last.
+    /// Members that were lost, with their contacts, the latest last.
     lost: VecDeque<(PlayerId, Member)>,
-    /// Where strangers were seen, the latest last: their digests were asked for.
+    /// Where unknown peers were seen, the latest last; their digests have been requested.
     strangers: VecDeque<(PlayerId, ([f32; 3], Micros))>,
 }
 
 impl Members {
-    /// No members.
     pub fn new(me: PlayerId) -> Members {
         Members { me, all: BTreeMap::new(), lost: VecDeque::new(), strangers: VecDeque::new() }
     }
 
-    /// How many are known.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// A peer.
     pub fn get(&self, player: PlayerId) -> Option<&Member> {
         self.all.get(&player)
     }
 
-    /// What a peer said last, if others may be told.
+    /// A peer's last digest, if it may be passed on.
     pub fn sealed(&self, player: PlayerId) -> Option<&Sealed> {
         self.get(player).filter(|it| it.is_current).map(|it| &it.sealed)
     }
 
-    /// Every peer that has not left.
+    /// Every known peer that has not left.
     pub fn iter(&self) -> impl Iterator<Item = (PlayerId, &Member)> {
         self.all.iter().filter(|(_, it)| !it.digest.gone).map(|(player, it)| (*player, it))
     }
 
-    /// Takes a digest in. Old ones are told before the costly look at the signature: also those from
-    /// before their author vanished, whichever peer passes them on.
+    /// Reads a digest. Old ones are recognized before the expensive check of the signature, also
+    /// those from before their author was lost, whichever peer passes them on.
     pub fn learn(
         &mut self,
         Reader { now, world, here }: Reader,
@@ -181,8 +176,8 @@ impl Members {
         Ok(Learned::News(player))
     }
 
-    /// A peer was seen at a place, at a moment of the world's time. False if they are not known: the
-    /// place is remembered until their digest comes.
+    /// Notes that a peer was seen at a place, at a time of the world. False if the peer is unknown:
+    /// the place is then kept until its digest arrives.
     pub fn sight(&mut self, player: PlayerId, at: [f32; 3], time: Micros) -> bool {
         let Some(member) = self.all.get_mut(&player) else {
             if self.strangers.len() == MAX_STRANGERS {
@@ -197,7 +192,7 @@ impl Members {
         true
     }
 
-    /// Peers that are neither near nor lucky give way. A peer that has something for every peer stays.
+    /// Removes peers that are neither near nor chosen at random. A peer with a board stays.
     fn make_room(&mut self, here: [f32; 3]) {
         if self.all.len() <= MAX_MEMBERS {
             return;
@@ -213,7 +208,7 @@ impl Members {
         }
     }
 
-    /// A peer vanished. Their contact is kept for a while.
+    /// Removes a peer that was lost, and keeps its contact for a while.
     pub fn vanished(&mut self, player: PlayerId) {
         let Some(member) = self.all.remove(&player) else { return };
         if self.lost.len() == MAX_LOST {
@@ -222,13 +217,13 @@ impl Members {
         self.lost.push_back((player, member));
     }
 
-    /// A peer is not to be heard of again.
+    /// Removes a peer for good.
     pub fn forget(&mut self, player: PlayerId) {
         self.all.remove(&player);
         self.lost.retain(|(lost, _)| *lost != player);
     }
 
-    /// A peer that vanished, to be tried again: each in turn.
+    /// The next lost peer to try again; each in turn.
     pub fn next_lost(&mut self) -> Option<(PlayerId, Key, Vec<u8>)> {
         let (player, member) = self.lost.pop_front()?;
         let found = (player, member.digest.key, member.digest.contact.clone());
@@ -245,9 +240,9 @@ impl Members {
         });
     }
 
-    /// What is passed on now, as long as there is room: each piece of news to a neighbour whom chance
-    /// picks from peers that do not hear its author directly. Newcomers come first. The last one may take
-    /// more than there is, which is owed then: otherwise a long one would never leave.
+    /// The digests to pass on now: each piece of news goes to a random neighbour that does not hear
+    /// its author directly. New peers come first. The last digest may exceed the room, which then
+    /// becomes negative: otherwise a long digest would never be sent.
     pub fn gossip(
         &mut self,
         ears: &[GossipTarget<'_>],
@@ -285,7 +280,7 @@ impl Members {
         told
     }
 
-    /// Whom a peer at a place should get to know: the nearest to it, and as many from anywhere.
+    /// The peers to introduce to a peer at a place: the nearest to it, and as many from anywhere.
     pub fn introduce(
         &self,
         to: PlayerId,
@@ -306,8 +301,8 @@ impl Members {
     }
 }
 
-/// Whether a digest may be passed on at a time of the world's. What it says of a peer that was not in
-/// the world yet nobody needs.
+/// Whether a digest may be passed on at a time of the world. No peer needs a digest of a peer that
+/// is not in the world yet.
 fn is_current(digest: &Digest, world: Option<Micros>, linked: bool) -> bool {
     let is_new = world.is_none_or(|world| world - digest.made_at() < FORGET_AFTER);
     digest.is_dated() && (linked || is_new)
@@ -352,8 +347,8 @@ mod tests {
     fn a_long_digest_is_passed_on_and_paid_for_later() {
         let mut members = Members::new(PlayerId(9));
         members.learn(HERE, digest(2, 5, 60), None, &Trusting).unwrap();
-        let nobody = BTreeSet::new();
-        let ears = [GossipTarget { link: Link(7), player: PlayerId(8), linked: &nobody }];
+        let no_links = BTreeSet::new();
+        let ears = [GossipTarget { link: Link(7), player: PlayerId(8), linked: &no_links }];
         let mut room = 20;
         assert_eq!(members.gossip(&ears, &mut room).len(), 1);
         assert!(room < -200, "{room}");
@@ -361,34 +356,34 @@ mod tests {
     }
 
     #[test]
-    fn where_somebody_is_comes_from_the_newest_word_on_it() {
+    fn a_members_place_comes_from_the_newest_sighting() {
         let mut members = Members::new(PlayerId(9));
         let player = Key([2; 32]).player();
-        assert!(!members.sight(player, [4.0; 3], Micros(1_200_000)), "nobody knows them");
+        assert!(!members.sight(player, [4.0; 3], Micros(1_200_000)), "the peer is unknown");
         members.learn(HERE, digest(2, 100, 0), None, &Trusting).unwrap();
-        assert_eq!(members.get(player).unwrap().at(), [4.0; 3], "seen before they were known");
+        assert_eq!(members.get(player).unwrap().at(), [4.0; 3], "seen before its digest came");
         assert!(members.sight(player, [5.0; 3], Micros(2_000_000)));
         members.sight(player, [6.0; 3], Micros(1_500_000));
         members.learn(HERE, digest(2, 150, 0), None, &Trusting).unwrap();
-        assert_eq!(members.get(player).unwrap().at(), [5.0; 3], "older words change nothing");
+        assert_eq!(members.get(player).unwrap().at(), [5.0; 3], "older sightings change nothing");
         members.learn(HERE, digest(2, 201, 0), None, &Trusting).unwrap();
         assert_eq!(members.get(player).unwrap().at(), [0.0; 3]);
     }
 
     #[test]
-    fn what_the_vanished_said_last_is_not_news_again() {
+    fn the_last_digest_of_a_lost_peer_is_not_news_again() {
         let mut members = Members::new(PlayerId(9));
         let player = Key([2; 32]).player();
         members.learn(HERE, digest(2, 100, 0), None, &Trusting).unwrap();
         members.vanished(player);
         let learnt = members.learn(HERE, digest(2, 100, 0), None, &Trusting).unwrap();
-        assert_eq!(learnt, Learned::Old, "said before it vanished");
+        assert_eq!(learnt, Learned::Old, "sent before it was lost");
         let learnt = members.learn(HERE, digest(2, 101, 0), None, &Trusting).unwrap();
         assert_eq!(learnt, Learned::News(player), "it is there after all");
     }
 
     #[test]
-    fn nobody_tells_of_somebody_of_whom_nothing_is_new() {
+    fn a_member_without_news_is_not_gossiped_about() {
         let mut members = Members::new(PlayerId(9));
         let player = Key([2; 32]).player();
         let at = |seconds: u64| Reader {
@@ -396,7 +391,7 @@ mod tests {
             world: Some(Micros(seconds * 1_000_000)),
             ..HERE
         };
-        // Made at 100 s; heard of half a minute later.
+        // Signed at 100 s; received half a minute later.
         members.learn(at(130), digest(2, 10_000, 0), Some(Link(1)), &Trusting).unwrap();
         assert!(members.sealed(player).is_some());
         members.expire(at(141), |_| false);
@@ -408,12 +403,12 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_not_in_the_world_yet_is_not_gossiped_about() {
+    fn a_peer_outside_the_world_is_not_gossiped_about() {
         let mut members = Members::new(PlayerId(9));
         members.learn(HERE, digest(2, 0, 0), None, &Trusting).unwrap();
-        let nobody = BTreeSet::new();
-        let ears = [GossipTarget { link: Link(7), player: PlayerId(8), linked: &nobody }];
+        let no_links = BTreeSet::new();
+        let ears = [GossipTarget { link: Link(7), player: PlayerId(8), linked: &no_links }];
         assert!(members.gossip(&ears, &mut 100).is_empty());
-        assert!(members.introduce(PlayerId(8), ([0.0; 3], 1.0), &nobody, (8, 8)).is_empty());
+        assert!(members.introduce(PlayerId(8), ([0.0; 3], 1.0), &no_links, (8, 8)).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Coming and going: links made and lost, hellos, clocks, joining and leaving.
+//! Membership: links made and lost, hellos, clocks, joining and leaving.
 
 use super::identity::{Key, Sealed};
 use super::interest::lot;
@@ -13,53 +13,52 @@ use foveate_sync::StoreError;
 use foveate_wire::Micros;
 use std::sync::Arc;
 
-/// After the clock is set, so long until the player comes in: the first states arrive meanwhile.
+/// Time between setting the clock and entering the world, in which the first states arrive.
 const SETTLE: Micros = Micros(400_000);
-/// Whom a newcomer is introduced to: near where it will be, and elsewhere.
+/// How many peers a new one is introduced to: near its future place, and elsewhere.
 const INTRODUCED: (usize, usize) = (8, 8);
-/// After a stall, so long until objects that no other peer owns are taken up again.
+/// Time after a stall before objects that no other peer owns are taken back.
 const AFTER_STALL: Micros = Micros(3_000_000);
-/// Between two calls to a contact that has no room and names no other peer.
+/// Time between two requests to a contact that has no room and names no other peer.
 const ASK_AGAIN: Micros = Micros(1_000_000);
 
-/// Ids that a peer may create in advance of the clock: what it can use at once when it comes in. A peer that
-/// begins anew is not inside before this has passed.
+/// How far ahead of the clock a peer may create ids: what it can use at once when it enters. A peer
+/// that restarts does not enter before this time has passed.
 const IDS_AHEAD: Micros = Micros(SETTLE.0 / 2);
 
-/// The number of the first id that a peer creates if it comes in at this moment of the world's time: 488
-/// numbers a second, which repeat after 25 days.
+/// The number of the first id of a peer that enters at this time of the world: 488 numbers a
+/// second, which repeat after 25 days.
 pub(super) fn id_number(time: Micros) -> u64 {
     time.0 >> 11
 }
 
-/// Where a peer stands.
+/// Where a peer is in joining.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     Outside,
-    /// The clock is set; the world is being made known until then.
+    /// The clock is set; states of the world arrive until this time.
     Settling(Micros),
     Inside,
     Left,
 }
 
-/// Whether this peer is in the world, what time it is there, and which other peers are.
+/// Whether this peer is in the world, its clock, and the other peers.
 pub(super) struct Membership {
     pub phase: Phase,
-    /// The world's time less the host's.
+    /// The world's time minus the host's.
     pub offset: i64,
-    /// The peer by way of which this one joins, how it is reached, and when it was asked last.
+    /// The peer to join through: its key, its contact, and when it was last asked.
     pub contact: Option<(Key, Vec<u8>, Micros)>,
-    /// The others, as their digests tell.
+    /// The other peers, by their digests.
     pub members: Members,
-    /// When the player entered the world, or went on after a stall.
+    /// When the player entered the world, or continued after a stall.
     pub entered: Micros,
-    /// When the last round was.
+    /// When the last round was played.
     pub ticked: Option<Micros>,
-    /// When the next digest is due.
     pub digest_at: Micros,
-    /// Digests made since the player entered: the first ones follow each other quickly.
+    /// Digests sent since the player entered: the first ones follow each other quickly.
     pub digests: u32,
-    /// Bytes of gossip that may leave; below zero: that left too early.
+    /// Bytes of gossip that may be sent; negative after a long digest.
     pub gossip_room: i64,
 }
 
@@ -79,19 +78,19 @@ impl Membership {
     }
 }
 
-/// When a peer speaks of itself.
+/// Why a peer sends its digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Occasion {
     /// Periodically, to all neighbours.
     Usual,
     /// To a new neighbour, which learns by other messages what this peer owns.
     Hello,
-    /// For the last time.
+    /// For the last time, on leaving.
     Leaving,
 }
 
 impl<G: Game> Peer<G> {
-    /// Begins a new world, as the only one in it.
+    /// Starts a new world with this peer as its only one.
     pub fn found(&mut self, now: Micros) -> Result<(), StoreError> {
         self.simulation.populate()?;
         self.membership.offset = 0;
@@ -100,7 +99,7 @@ impl<G: Game> Peer<G> {
         Ok(())
     }
 
-    /// Asks to be let in by a peer that is in the world.
+    /// Joins a world through a peer that is in it.
     pub fn join(&mut self, contact: Key, address: Vec<u8>, now: Micros) {
         self.membership.contact = Some((contact, address.clone(), now));
         self.dial(contact, address, now);
@@ -111,7 +110,7 @@ impl<G: Game> Peer<G> {
         self.events.push_back(PeerEvent::Connect(key, address));
     }
 
-    /// Seeks a link with a peer that is known by a digest.
+    /// Dials a peer that is known by its digest.
     pub(super) fn dial_member(&mut self, player: PlayerId, now: Micros) {
         let contact = self.membership.members.get(player).map(|it| &it.digest);
         let contact = contact.map(|digest| (digest.key, digest.contact.clone()));
@@ -120,8 +119,8 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// The contact has no room or is not there: another peer of which it told may have. If it told of
-    /// none, because it knew none by then, it is asked again.
+    /// The contact has no room or is not there: tries another peer that it named, or asks it again
+    /// if it named none.
     pub(super) fn retry_join(&mut self, now: Micros) {
         self.links.expire_dials(now);
         if !self.links.is_empty() || self.links.dials() > 0 {
@@ -139,7 +138,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Leaves: hands everything over that another peer may have, and says good-bye.
+    /// Leaves the world: hands over all objects that another peer may own, and says goodbye.
     pub fn leave(&mut self, now: Micros, out: &mut impl Outbox) {
         for id in self.owned_of_the_world() {
             if let Some(to) = self.most_interested(id, now, true) {
@@ -157,7 +156,7 @@ impl<G: Game> Peer<G> {
         self.membership.phase = Phase::Left;
     }
 
-    /// A link was made, with a peer that has this key; `called`: because this peer asked for it.
+    /// A link was made with the peer that has this key. `called`: this peer dialled.
     pub fn connected(
         &mut self,
         link: Link,
@@ -179,8 +178,8 @@ impl<G: Game> Peer<G> {
         }
         let mut replaces = false;
         if let Some(old) = self.links.link_to(player) {
-            // Both called at once: both ends keep the call of the lower player. A peer that calls again has
-            // lost the first link.
+            // Both dialled at once: both ends keep the dial of the lower player. A peer that dials
+            // again has lost its first link.
             let before = self.links.get(&old).is_some_and(|it| it.called);
             if before != called && called != (self.me < player) {
                 return out.close(link, Refusal::NameTaken);
@@ -209,15 +208,16 @@ impl<G: Game> Peer<G> {
         out.message(link, &write_message(&hello));
     }
 
-    /// Whom a peer should get to know.
+    /// The digests to introduce a new peer with.
     fn introductions(&self, player: PlayerId) -> Vec<Sealed> {
         let near = self.place_of(player).unwrap_or_else(|| self.here());
         self.membership.members.introduce(player, (near, f32::MAX), &Default::default(), INTRODUCED)
     }
 
-    /// A link that was asked for could not be made.
+    /// A dial failed.
     pub fn unreachable(&mut self, key: Key, now: Micros) {
-        // Not tried again at once: the call counts as open until its time is over, or there is news.
+        // It is not repeated at once: the dial counts as open until its time is over, or there is
+        // news.
         self.links.fail_dial(key.player(), now);
     }
 
@@ -234,7 +234,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Forgets a link, and nothing else.
+    /// Removes a link, and nothing else.
     pub(super) fn drop_link(&mut self, link: Link) {
         let Some(neighbour) = self.links.remove(link) else { return };
         if let Some(observer) = neighbour.observer {
@@ -247,21 +247,22 @@ impl<G: Game> Peer<G> {
         theirs.for_each(|(_, ghost)| ghost.source = None);
     }
 
-    /// A peer is gone: what was theirs alone goes, what is the world's is taken over.
+    /// A peer is gone: its own objects are removed, those of the world are taken over.
     pub(super) fn on_vanished(&mut self, player: PlayerId, now: Micros) {
         self.membership.members.vanished(player);
         self.events.push_back(PeerEvent::Parted(player, true));
         self.orphan_objects_of(player, now);
     }
 
-    /// Whether this peer had no round for so long that others took it for gone. What waited for it meanwhile is not
-    /// acted on: the next round lets go of everything and closes the links that it came over.
+    /// Whether this peer ran no round for so long that others believe it gone. Messages that waited
+    /// in the meantime are not handled: the next round gives up all objects and closes the links
+    /// they came on.
     pub(super) fn has_stalled(&self, now: Micros) -> bool {
         self.membership.ticked.is_some_and(|last| now - last >= GONE_AFTER)
     }
 
-    /// A peer that stalled for so long, or slept, was taken for gone, and others have what it had. So it
-    /// lets go of that, meets them anew, and takes up again what no other peer owns.
+    /// After a stall other peers have taken over this peer's objects. So it gives them up, greets
+    /// the others anew, and takes back what no other peer owns.
     pub(super) fn recover_from_stall(&mut self, now: Micros, out: &mut impl Outbox) {
         let stalled = self.has_stalled(now);
         self.membership.ticked = Some(now);
@@ -274,7 +275,7 @@ impl<G: Game> Peer<G> {
             self.drop_link(link);
         }
         self.membership.entered = now;
-        // Peers that seemed gone only closed their links.
+        // Peers that seemed gone have only closed their links.
         for (id, ..) in self.ownership.orphans().collect::<Vec<_>>() {
             self.ownership.orphan(id, now + AFTER_STALL);
         }
@@ -285,7 +286,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Peers that have been silent for too long are gone.
+    /// Removes peers that timed out.
     pub(super) fn drop_silent(&mut self, now: Micros, out: &mut impl Outbox) {
         let silent = |it: &Neighbour| now - it.heard >= GONE_AFTER;
         let silent: Vec<Link> =
@@ -296,7 +297,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Cheating peers go, and are named.
+    /// Bans cheating peers, and reports them.
     pub(super) fn ban_pending(&mut self, now: Micros, out: &mut impl Outbox) {
         for (link, fault) in self.trust.take_pending() {
             let Some(player) = self.links.get(&link).map(|it| it.player) else { continue };
@@ -308,13 +309,13 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Digests are read here and now.
+    /// The time and place at which this peer reads digests.
     pub(super) fn reader(&self, now: Micros) -> Reader {
         let world = (self.membership.phase != Phase::Outside).then(|| self.time(now));
         Reader { now, world, here: self.here() }
     }
 
-    /// What this peer says of itself.
+    /// This peer's digest, signed.
     pub(super) fn seal_digest(&self, now: Micros, occasion: Occasion) -> Sealed {
         let (whole, gone) = (occasion == Occasion::Usual, occasion == Occasion::Leaving);
         let store = &self.simulation.publisher.store;
@@ -323,7 +324,7 @@ impl<G: Game> Peer<G> {
         let owned = worldly().map(|(id, slot)| (id.into(), store.owner(slot).1.0));
         let digest = Digest {
             key: self.signer.key(),
-            // Before the clock is set it could lie years ahead of all that are to follow.
+            // Before the clock is set it could be years ahead of all later ones.
             number: if self.is_inside() || gone { Digest::number_at(self.time(now)) } else { 0 },
             at: self.here().map(|at| at.round() as i32),
             contact: self.settings.contact.clone(),
@@ -337,7 +338,7 @@ impl<G: Game> Peer<G> {
         Sealed::new(&digest, &*self.signer)
     }
 
-    /// A peer says hello.
+    /// A peer sent a hello.
     pub(super) fn on_hello(
         &mut self,
         link: Link,
@@ -372,18 +373,19 @@ impl<G: Game> Peer<G> {
             (neighbour.heard, neighbour.since) = (now, now);
         }
         if hello.inside {
-            // They are not gone after all.
+            // The peer is not gone after all.
             for id in self.ownership.ghosts_of(player) {
                 if self.ownership.is_orphan(id) {
                     self.ownership.settle(id);
                 }
-                // They may have begun anew since: a peer that took it over meanwhile is honest.
+                // The peer may have restarted since: another that took the object over meanwhile is
+                // honest.
                 if let Some(ghost) = self.ownership.ghost_mut(id) {
                     ghost.taken = Some(now);
                 }
             }
         } else {
-            // A peer that begins anew has nothing.
+            // A peer that restarts owns nothing.
             self.orphan_objects_of(player, now);
         }
         self.ownership.changes.link(player);
@@ -400,7 +402,7 @@ impl<G: Game> Peer<G> {
         self.add_observer(link, now);
     }
 
-    /// Tells a new neighbour what all others know already.
+    /// Sends a new neighbour what all others know already.
     fn send_all_changes(&mut self, link: Link, now: Micros, out: &mut impl Outbox) {
         out.message(link, &write_message(&self.subscription(true)));
         for part in self.all_changes(now).parts() {
@@ -408,7 +410,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// The world's time, as a peer that is in it knows it.
+    /// Sets the world's clock by the answer of a peer that is in the world.
     pub(super) fn set_clock(&mut self, echo: u64, time: u64, now: Micros) {
         if self.membership.phase != Phase::Outside {
             return;
@@ -417,22 +419,22 @@ impl<G: Game> Peer<G> {
         let there = time.saturating_add(trip / 2);
         self.membership.offset = there as i64 - now.0 as i64;
         self.membership.phase = Phase::Settling(now + SETTLE);
-        // What is told from now on refers to rounds near this one.
+        // What is sent from now on refers to rounds near this one.
         let (tick, schema) = (self.tick_at(now), Arc::clone(self.simulation.game.schema()));
         for neighbour in self.links.values_mut() {
             neighbour.replicas = foveate_sync::ReplicaSet::new(Arc::clone(&schema), tick);
         }
     }
 
-    /// Ids can be created up to this moment of the world's time, and no further, so that a later run of
-    /// this player's goes on above them.
+    /// Allows ids up to this time of the world, and no further, so that a later run of this player
+    /// continues above them.
     pub(super) fn extend_ids(&mut self, now: Micros) {
         if self.is_inside() {
             self.simulation.ids.extend_to(id_number(self.time(now) + IDS_AHEAD));
         }
     }
 
-    /// The player comes in, as soon as there is enough to see.
+    /// Enters the world once enough states have arrived.
     pub(super) fn enter_world(&mut self, now: Micros) {
         let Phase::Settling(until) = self.membership.phase else { return };
         if now < until {
@@ -452,7 +454,7 @@ impl<G: Game> Peer<G> {
     }
 }
 
-/// What a hello says.
+/// The contents of a hello.
 pub(super) struct Hello {
     pub versions: Vec<u8>,
     pub schema: u64,

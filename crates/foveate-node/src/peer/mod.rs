@@ -1,15 +1,15 @@
-//! A game without a server: every node is a player, and owns what it cares for most.
+//! A game without a server: every node is a player, and owns the objects that interest it most.
 //!
-//! A [`Peer`] is a [`Simulation`] for the objects that it owns, ghosts of the others', and links with a
-//! bounded number of other peers. Each neighbour is an observer of the own publisher, seen from where
-//! its avatar is known to be; and each neighbour's packets fill a set of replicas. So states, bounds,
-//! budgets and losses are those of a server; this folder adds which peer owns what ([`ownership`], and the rules in
-//! `claims`, `transfer` and `takeover`), which peers there are (`membership`, [`members`]), the links with them
-//! (`links`, `neighbourhood`), which of them are believed ([`trust`], [`identity`]), and what is asked of their
-//! objects ([`asks`]).
+//! A [`Peer`] is a [`Simulation`] of the objects that it owns, with copies of other peers' objects
+//! and links to a bounded number of peers. Each neighbour is an observer of this peer's publisher,
+//! placed where its avatar is known to be, and each neighbour's packets fill a set of replicas. So
+//! states, bounds, budgets and losses work as on a server. This folder adds which peer owns what
+//! ([`ownership`], and the rules in `claims`, `transfer` and `takeover`), which peers there are
+//! (`membership`, [`members`]), the links to them (`links`, `neighbourhood`), which of them are
+//! trusted ([`trust`], [`identity`]), and actions on their objects ([`asks`]).
 //!
-//! Without IO: links, messages and datagrams come in by calls and leave through an [`Outbox`]; what
-//! else is to be done comes from [`Peer::poll`]. One call of [`Peer::tick`] a round does the rest.
+//! Without IO: links, messages and datagrams are passed in and leave through an [`Outbox`];
+//! [`Peer::poll`] returns requests to the host. One call of [`Peer::tick`] per round does the rest.
 //!
 //! ```text
 //! outside ─ join ─▶ hello, clock ─▶ settling ─ welcome ─▶ inside ─ leave ─▶ left
@@ -56,34 +56,33 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use trust::TrustState;
 
-/// Links that a peer has at most, however large the game is.
+/// The most links of a peer, however large the game is.
 pub const MAX_LINKS: usize = 128;
-/// Links that it seeks because of the players at their other ends,
+/// Links that a peer dials because it is interested in the players.
 pub const NEAR_LINKS: usize = 96;
-/// and because they lead elsewhere. The others are for peers that seek it.
+/// Links that a peer dials because they lead elsewhere. The other links are for peers that dial it.
 pub const FAR_LINKS: usize = 4;
-/// Rounds between two looks at links, keepers, budgets: each peer at a moment of its own.
+/// Rounds between two reviews of links, keepers and budgets, each peer at a different time.
 const LOOK_EVERY: u32 = 20;
 
-/// What a peer may be told.
 #[derive(Clone)]
 pub struct PeerSettings {
     /// Rounds, and how long replicas linger.
     pub rounds: Rounds,
-    /// Which of the game's views this peer begins with; [`Peer::set_view`] changes it.
+    /// The number of the view that this peer begins with; [`Peer::set_view`] changes it.
     pub view: u8,
-    /// Bytes per second that may leave; rates fall with interest when it is full.
+    /// Bytes per second that may be sent; update rates fall, the least interesting first, when it
+    /// is full.
     pub uplink: Option<Bytes>,
-    /// The interest of peers in objects.
     pub interest: Arc<dyn Interest>,
-    /// Further peers that keep each object's state.
+    /// How many other peers keep a copy of each object's state.
     pub copies: usize,
-    /// How others reach this peer.
+    /// The contact at which others reach this peer.
     pub contact: Vec<u8>,
 }
 
 impl PeerSettings {
-    /// The usual ones, for rounds of this length in a world where players see this far.
+    /// The defaults for rounds of this length, in a world where players see this far.
     pub fn new(round: Micros, view: Metres, contact: Vec<u8>) -> PeerSettings {
         PeerSettings {
             rounds: Rounds::every(round),
@@ -96,47 +95,46 @@ impl PeerSettings {
     }
 }
 
-/// What the host has to do, or may want to know.
+/// Requests and reports to the host.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PeerEvent<E> {
-    /// Make a link with this peer; tell [`Peer::connected`] or [`Peer::unreachable`].
+    /// Make a link to this peer; answer with [`Peer::connected`] or [`Peer::unreachable`].
     Connect(Key, Vec<u8>),
-    /// The player is in the world.
+    /// The player has entered the world.
     Inside,
-    /// There is a neighbour more,
+    /// There is a new neighbour.
     Met(PlayerId),
-    /// or less. True: it vanished without a word.
+    /// A neighbour is gone. True: it was lost without saying goodbye.
     Parted(PlayerId, bool),
-    /// A peer lied, and was dropped.
+    /// A peer cheated, and was banned.
     Verdict(PlayerId, Fault),
-    /// Something to see or hear.
+    /// An event of the game.
     Happened(E),
 }
 
-/// What was counted.
+/// Counters of a peer; they only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PeerCounts {
-    /// Objects handed over because a peer cares more,
+    /// Objects handed over because another peer is more interested.
     pub given: u64,
-    /// taken over from a peer that is gone,
+    /// Objects taken over from a peer that is gone.
     pub taken_over: u64,
-    /// and yielded to a peer whose claim prevailed.
+    /// Objects given up because another peer's claim prevailed.
     pub yielded: u64,
-    /// Datagrams, messages and claims that were not taken in, by [`Fault`].
+    /// Datagrams, messages and claims that were refused, by [`Fault`].
     pub refused: [u64; Fault::ALL.len()],
     /// Actions whose object has no known owner.
     pub asks_lost: u64,
-    /// What lacked room: objects, links.
+    /// Objects and links that found no room.
     pub full: u64,
-    /// Claims that contradict what is known, and were not followed.
+    /// Claims that contradict what is known, and were not accepted.
     pub doubted: u64,
-    /// Events that a neighbour was not told of, because too much waited.
+    /// Events that a neighbour was not sent, because too much waited.
     pub events_dropped: u64,
 }
 
-/// A player's node.
 pub struct Peer<G: Game> {
-    /// The objects that it owns, the rules, and ghosts of all others.
+    /// The objects that this peer owns, the rules, and copies of all others.
     pub simulation: Simulation<G>,
     me: PlayerId,
     avatar: ObjectId,
@@ -154,18 +152,18 @@ pub struct Peer<G: Game> {
     scratch: Scratch<G::Event>,
 }
 
-/// What this peer looks from, and by which of the game's views.
+/// What this peer looks from, and by which view.
 #[derive(Default)]
 struct Viewing {
-    /// What the player looks from in the place of its avatar.
+    /// The object that the player watches instead of its avatar.
     watched: Option<ObjectId>,
-    /// All neighbours have to be sent how this peer wants to be told.
+    /// Whether all neighbours must be sent this peer's view and pivot again.
     resubscribe: bool,
-    /// The game's views that were asked for, by number.
+    /// The game's views used so far, by number.
     views: BTreeMap<u8, Arc<dyn Policy>>,
 }
 
-/// Memory that is used again in every round.
+/// Buffers that are reused every round.
 struct Scratch<E> {
     happened: Vec<(EventArea, E)>,
     touched: Vec<(ObjectId, bool)>,
@@ -173,7 +171,7 @@ struct Scratch<E> {
 }
 
 impl<G: Game> Peer<G> {
-    /// A peer outside of any game: [`found`](Peer::found) one, or [`join`](Peer::join) one.
+    /// A peer outside of any game; call [`found`](Peer::found) or [`join`](Peer::join) next.
     pub fn new(
         game: Arc<G>,
         settings: PeerSettings,
@@ -202,8 +200,8 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// One round, in this order: whether this peer stalled, which others are gone, what becomes of their objects, the
-    /// rules, what is asked of others, which peer should own what, which links to seek, what to send.
+    /// Plays one round, in this order: stalls, lost peers and their objects, rules, actions,
+    /// ownership, links, sending.
     pub fn tick(&mut self, now: Micros, out: &mut impl Outbox) {
         let tick = self.tick_at(now);
         match self.membership.phase {
@@ -233,7 +231,6 @@ impl<G: Game> Peer<G> {
         self.ban_pending(now, out);
     }
 
-    /// The rules have their turn.
     fn step_rules(&mut self, tick: Tick) {
         let happened = &mut self.scratch.happened;
         happened.clear();
@@ -241,31 +238,32 @@ impl<G: Game> Peer<G> {
         self.take_asks();
     }
 
-    /// What the player does in the coming tick.
+    /// Adds an input for the coming tick; false if there is no room.
     pub fn input(&mut self, input: G::Input) -> bool {
         self.simulation.input(self.avatar, input)
     }
 
-    /// The player asks something of an object, whichever peer owns it. False: it breaks the game's limits, or
-    /// there is no room for it.
+    /// Sends an action to an object, whichever peer owns it. False if it breaks the game's limits,
+    /// or there is no room for it.
     pub fn ask(&mut self, object: ObjectId, action: G::Action) -> bool {
         let seen = self.simulation.publisher.store.tick();
         self.simulation.request(object, action, Requester::Player(self.me, seen)) == Ok(true)
     }
 
-    /// From now on the interest of the peer with this key counts `weight` times as much as that of others
-    /// (at least 1; 1: no more than theirs), as does this peer's own if the key is its own. A peer that is
-    /// trusted much is a server among peers: it owns whatever it has a link with the owner of.
+    /// From now on the interest of the peer with this key, which may be this peer's own, counts
+    /// `weight` times as much as that of others (at least 1, which is the default). A peer that is
+    /// trusted highly acts as a server among peers: it owns every object whose owner it has a link
+    /// to.
     ///
-    /// Nothing that another peer says changes this, and nothing is told of it. All peers of a game should
-    /// trust the same ones: where they differ each object still has one owner, because conflicts go by
-    /// epochs, but two peers that disagree hand it to and fro, once a second.
+    /// Other peers cannot change this, and are not told. All peers of a game should trust the same
+    /// ones. If they differ, each object still has one owner, because conflicts are decided by
+    /// epochs, but two peers that disagree pass it back and forth once a second.
     pub fn trust(&mut self, key: Key, weight: f32) {
         self.trust.set_weight(key, weight);
     }
 
-    /// Looks by another of the game's views from now on: neighbours are told in the coming round. False:
-    /// the game has no such view, and nothing changes.
+    /// Looks by another of the game's views; neighbours are told in the coming round. False,
+    /// without effect, if the game has no such view.
     pub fn set_view(&mut self, which: u8) -> bool {
         if self.view(which).is_none() {
             return false;
@@ -275,9 +273,9 @@ impl<G: Game> Peer<G> {
         true
     }
 
-    /// Looks from another object from now on, or from the avatar again: neighbours are told in the coming
-    /// round. False: the game does not allow it ([`Game::may_watch`]), and nothing changes. It is asked
-    /// again while it lasts, here and by the neighbours.
+    /// Looks from another object, or `None` for the avatar; neighbours are told in the coming
+    /// round. False, without effect, if the game does not allow it ([`Game::may_watch`]), which is
+    /// checked again as long as it lasts, here and by the neighbours.
     pub fn spectate(&mut self, object: Option<ObjectId>) -> bool {
         let allows = |id| self.simulation.game.may_watch(&self.simulation.world(), self.avatar, id);
         if object.is_some_and(|id| !allows(id)) {
@@ -288,8 +286,8 @@ impl<G: Game> Peer<G> {
         true
     }
 
-    /// Bytes a round that a link carries, as its host measures: states to this neighbour keep within. `None`:
-    /// not known.
+    /// Sets the measured capacity of a link in bytes per round: states to this neighbour stay
+    /// within it. `None`: not known.
     pub fn set_capacity(&mut self, link: Link, capacity: Option<Bytes>) {
         let Some(it) = self.links.get_mut(&link) else { return };
         it.capacity = capacity;
@@ -299,7 +297,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// The next thing for the host, if any.
+    /// The next event for the host, if any.
     pub fn poll(&mut self) -> Option<PeerEvent<G::Event>> {
         self.events.pop_front()
     }
@@ -309,12 +307,10 @@ impl<G: Game> Peer<G> {
         self.simulation.world()
     }
 
-    /// The player.
     pub fn player(&self) -> PlayerId {
         self.me
     }
 
-    /// The player's avatar.
     pub fn avatar(&self) -> ObjectId {
         self.avatar
     }
@@ -324,22 +320,21 @@ impl<G: Game> Peer<G> {
         self.membership.phase == Phase::Inside
     }
 
-    /// What was counted.
     pub fn counts(&self) -> &PeerCounts {
         &self.counts
     }
 
-    /// Whom this peer has links with.
+    /// The players at the other ends of this peer's links.
     pub fn neighbours(&self) -> impl Iterator<Item = PlayerId> {
         self.links.players()
     }
 
-    /// The links, and the peers at their other ends.
+    /// The links, with the players at their other ends.
     pub fn links(&self) -> impl Iterator<Item = (Link, PlayerId)> + '_ {
         self.links.iter().map(|(link, it)| (*link, it.player))
     }
 
-    /// Where this peer believes another peer's object to be in a round.
+    /// The predicted place of another peer's object in a round.
     pub fn predicted(&self, id: ObjectId, tick: Tick) -> Option<[f32; 3]> {
         let source = self.ownership.ghost(id).and_then(|known| known.source);
         let view = source.and_then(|link| self.links.get(&link)?.replicas.get(id));
@@ -356,33 +351,33 @@ impl<G: Game> Peer<G> {
         &self.membership.members
     }
 
-    /// The objects that this peer owns, and their epochs.
+    /// The objects that this peer owns, with their epochs.
     pub fn owned(&self) -> impl Iterator<Item = (ObjectId, u32)> + '_ {
         let store = &self.simulation.publisher.store;
         store.iter().map(|(id, slot)| (id, store.owner(slot).1.0))
     }
 
-    /// Objects on their way to another peer, not acknowledged yet.
+    /// Objects handed to another peer that has not acknowledged them yet.
     pub fn giving(&self) -> impl Iterator<Item = (ObjectId, PlayerId)> + '_ {
         self.ownership.giving.iter().map(|(id, giving)| (*id, giving.to))
     }
 
-    /// Whose an object is, as far as this peer knows.
+    /// The owner of an object, as far as this peer knows.
     pub fn claim_on(&self, id: ObjectId) -> Option<OwnerClaim> {
         self.my_claim(id).or_else(|| self.ownership.ghost(id).map(|known| known.claim))
     }
 
-    /// Cheating peers that this peer found out.
+    /// Cheating peers that this peer detected.
     pub fn banned(&self) -> impl Iterator<Item = (PlayerId, Fault)> + '_ {
         self.trust.banned()
     }
 
-    /// The round of a moment.
+    /// The round at a time.
     pub fn tick_at(&self, now: Micros) -> Tick {
         Tick((self.time(now).0 / self.settings.rounds.length.0) as u32)
     }
 
-    /// When the round after that of a moment begins: all peers' rounds begin together, by the world's clock.
+    /// When the next round begins: all peers' rounds begin at the same time, by the world's clock.
     pub fn next_round(&self, now: Micros) -> Micros {
         let length = self.settings.rounds.length.0;
         let left = length - self.time(now).0 % length;
@@ -394,7 +389,7 @@ impl<G: Game> Peer<G> {
         Micros(now.0.saturating_add_signed(self.membership.offset))
     }
 
-    /// Where a peer's avatar is, as far as is known.
+    /// Where a player's avatar is, as far as is known.
     fn place_of(&self, player: PlayerId) -> Option<[f32; 3]> {
         if player == self.me {
             let store = &self.simulation.publisher.store;
@@ -441,7 +436,7 @@ impl<G: Game> Peer<G> {
         self.reach_of(0)
     }
 
-    /// How far this peer sees, by the view that it chose.
+    /// How far this peer sees, by its chosen view.
     fn own_sight(&mut self) -> f32 {
         self.reach_of(self.settings.view)
     }
@@ -451,7 +446,7 @@ impl<G: Game> Peer<G> {
         if reach.is_finite() { reach } else { f32::MAX }
     }
 
-    /// A peer was caught; too often, and they go.
+    /// Counts a fault of a peer; too many, and the peer is banned.
     fn record_violation(&mut self, link: Link, fault: Fault, now: Micros) {
         self.counts.refused[fault as usize] += 1;
         let Some(neighbour) = self.links.get_mut(&link) else { return };

@@ -1,4 +1,4 @@
-//! One link: the peer at its other end, what it was told, what it tells.
+//! A neighbour: the peer at the other end of a link, what it was sent and what it sends.
 
 use super::identity::Key;
 use super::trust::Patience;
@@ -9,85 +9,89 @@ use foveate_wire::{Bytes, Micros, ObjectId, Schema, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A neighbour hears something at least this often.
+/// A neighbour is sent something at least this often.
 pub const KEEP_ALIVE: Micros = Micros(300_000);
-/// A peer that is silent for so long is asked for a sign,
+/// A neighbour that has been silent for this long is asked to reply.
 pub const ASK_AFTER: Micros = Micros(650_000);
-/// in each so many rounds,
+/// It is asked again every this many rounds.
 pub const ASK_EVERY: u32 = 3;
-/// and is gone after this: four signs of life and three answers were lost, or never sent. So a crash is
-/// noticed within this and a round.
+/// A neighbour silent for this long is gone: four keep-alives and three replies were lost or never
+/// sent. So a crash is noticed within this time and a round.
 pub const GONE_AFTER: Micros = Micros(1_200_000);
-/// A link is old when its ends cannot have missed each other of late.
+/// After this time both ends of a link must have heard each other.
 pub const SETTLED: Micros = Micros(10_000_000);
-/// A link that neither end wants is closed after this.
+/// A link that neither end wants is closed after this time.
 pub const UNNEEDED: Micros = Micros(15_000_000);
-/// Rounds that an acknowledgement waits for a state packet to ride on.
+/// Rounds that an acknowledgement waits for a state packet to travel with.
 pub const ACK_WAITS: u8 = 2;
-/// Rounds for which unused budget is kept,
+/// Rounds for which unused budget is kept.
 const BURST: u32 = 8;
-/// and where the link is narrower than the budget.
+/// The same if the link's capacity is below the budget.
 const NARROW_BURST: u32 = 2;
-/// Bytes of events that wait for a frame at most; what is beyond is not told.
+/// The most bytes of events that wait for a frame; others are dropped.
 const MAX_EVENTS: usize = 600;
 
-/// One end of a link, as the other sees it.
+/// The other end of a link.
 pub struct Neighbour {
     pub key: Key,
     pub player: PlayerId,
-    /// This end asked for the link.
+    /// This end dialled.
     pub called: bool,
-    /// Another link with it was open when this one was made.
+    /// Another link to the same peer was open when this one was made.
     pub replaces: bool,
-    /// Said hello, and was found to be one of us.
+    /// It sent a valid hello.
     pub open: bool,
-    /// Whether it is in the world, or about to be.
+    /// It is in the world, or about to enter.
     pub inside: bool,
     pub since: Micros,
     pub heard: Micros,
     pub spoke: Micros,
     pub observer: Option<ObserverId>,
     pub replicas: ReplicaSet,
-    /// Rounds by which its packets are behind our clock, smoothed.
+    /// How many rounds its packets are behind our clock, smoothed.
     pub lag: Option<f32>,
-    /// Rounds since a packet arrived that is to be acknowledged, counted from one.
+    /// Rounds since a packet arrived that is not acknowledged yet, plus one; 0 if there is none.
     pub owes: u8,
-    /// The next frame asks for a sign of life.
+    /// The next frame asks it to reply.
     pub asks: bool,
-    /// What it subscribed to: a view, as seen from its avatar or from what it watches.
+    /// The number of the view that it subscribed to.
     pub view: u8,
+    /// The object that it looks from instead of its avatar.
     pub watched: Option<ObjectId>,
-    /// What it looked from in the last round.
+    /// Its pivots in the last round.
     pub eyes: Vec<ObjectId>,
-    /// Where it said that it looks, and where its avatar was known to face then, in steps: holds as long
-    /// as nothing else is heard of that.
+    /// The gaze that it stated, and the facing of its avatar known then, in steps. It applies until
+    /// that facing changes.
     pub gaze: Option<([i32; 2], Gaze)>,
-    /// What it was told in the same way, and when.
+    /// The gaze that it was sent, with the same facing, and when.
     pub stated: Option<([i32; 2], Gaze, Tick)>,
-    /// Frames that have to tell it, and whether one has to leave for that.
+    /// How many frames must still contain the gaze.
     pub gaze_frames: u8,
+    /// Whether a frame must be sent at once, because of the gaze.
     pub gaze_now: bool,
-    /// Its share of the uplink, bytes a round,
+    /// Its share of the uplink, in bytes per round.
     pub share: Option<Bytes>,
-    /// and what the link carries, if its host knows.
+    /// The link's capacity in bytes per round, if the host knows it.
     pub capacity: Option<Bytes>,
-    /// Whether either end wants the link, and since when neither does.
+    /// Whether the other end wants the link.
     pub wanted_there: bool,
+    /// Whether this end wants the link.
     pub wanted_here: bool,
+    /// Since when neither end wants the link.
     pub unneeded: Option<Micros>,
-    /// Whom it has links with.
+    /// The players that it has links to.
     pub linked: BTreeSet<PlayerId>,
-    /// Whom it was introduced to, and when.
+    /// The players that it was introduced to, and when.
     pub introduced: BTreeMap<PlayerId, Micros>,
-    /// Whom it was told to be near of late, and when.
+    /// The players that it was sent sightings of recently, and when.
     pub sighted: BTreeMap<PlayerId, Micros>,
-    /// What it keeps for us.
+    /// The objects that it keeps copies of for us.
     pub kept: BTreeSet<ObjectId>,
-    /// Its policy has to be made anew.
+    /// Its policy must be rebuilt.
     pub regrade: bool,
     pub events: Vec<u8>,
     pub patience: Patience,
-    /// States of its own objects that later ones are compared with.
+    /// States of its own objects that later ones are checked against.
     pub audited: BTreeMap<ObjectId, (Tick, Vec<i32>)>,
 }
 
@@ -136,7 +140,7 @@ impl Neighbour {
         }
     }
 
-    /// Whether it is surely there.
+    /// Whether it was heard from recently enough to be there for certain.
     pub fn is_live(&self, now: Micros) -> bool {
         self.open && now - self.heard < GONE_AFTER
     }
@@ -146,8 +150,8 @@ impl Neighbour {
         self.is_live(now) && now - self.since >= SETTLED
     }
 
-    /// States keep within its share of the uplink and what the link carries. Of the latter little is kept
-    /// for later: a burst would queue.
+    /// Sets its observer's budget to its share of the uplink and the link's capacity. Little of a
+    /// link's capacity is saved up: a burst would queue.
     pub fn keep_within(&self, observer: &mut Observer) {
         let narrow = self.capacity.filter(|it| self.share.is_none_or(|share| *it < share));
         match narrow {
@@ -156,14 +160,14 @@ impl Neighbour {
         }
     }
 
-    /// A packet of this round arrived in that one of ours.
+    /// Notes that a packet of round `theirs` arrived in round `ours`.
     pub fn record_lag(&mut self, theirs: Tick, ours: Tick) {
         let lag = ours.0.wrapping_sub(theirs.0) as i32 as f32;
         let smooth = self.lag.unwrap_or(lag);
         self.lag = Some(smooth + (lag - smooth) / 16.0);
     }
 
-    /// Something happened near by. False if there is no room for it.
+    /// Queues an event; false if there is no room.
     pub fn notice(&mut self, event: &[u8]) -> bool {
         let fits = self.events.len() + event.len() <= MAX_EVENTS;
         if fits {

@@ -1,8 +1,8 @@
-//! Whom to know: which links to seek and which to end, what to gossip.
+//! Which links a peer dials and closes, and what it gossips.
 //!
-//! A peer seeks links with peers that are nearest to its avatar or to what it owns, and with a few
-//! whom chance picked. A peer that seeks it is let in as long as there is room; when there is none, the
-//! link that matters least gives way.
+//! A peer dials the peers nearest to its avatar and to the objects that it owns, and a few at
+//! random. A peer that dials it is accepted while there is room; when there is none, the least
+//! important link is closed.
 
 use super::identity::Sealed;
 use super::interest::{keepers, lot};
@@ -21,56 +21,61 @@ use foveate_sync::replica::Life;
 use foveate_wire::{Micros, ObjectId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Between two digests of a peer, in steady state,
+/// Time between two digests of a peer in steady state.
 const DIGEST_EVERY: Micros = Micros(12_000_000);
-/// right after it came in,
+/// Time between two digests of a peer that has just entered.
 const DIGEST_FIRST: Micros = Micros(700_000);
-/// of which there are so many.
+/// How many digests follow at that interval.
 const FIRST_DIGESTS: u32 = 3;
-/// Neighbours that a peer's own digest goes to.
+/// How many neighbours a peer sends its own digest to.
 const TOLD_FIRST: usize = 2;
-/// Links that are asked for in one look at most, and with peers out of sight by a peer that is not new.
+/// The most links dialled in one review, and of them to peers out of sight by a peer that is not
+/// new.
 const MAX_CALLS: (usize, usize) = (4, 1);
-/// A peer that has fewer links than this has few,
+/// A peer with fewer links than this has few.
 const FEW_LINKS: usize = 6;
-/// and is new for so long.
+/// How long a peer is new.
 const NEW_FOR: Micros = Micros(10_000_000);
-/// Rounds between two turns of gossip.
+/// Rounds between two rounds of gossip.
 const GOSSIP_EVERY: u32 = 2;
-/// Bytes of others' digests that may leave in a turn, and at once after a calm time.
+/// Bytes of others' digests that may be sent in a round of gossip.
 const GOSSIP_ROOM: i64 = 30;
+/// The most of these bytes that are saved up in calm times.
 const MAX_GOSSIP: i64 = 100;
-/// Bytes that gossip owes at most for digests that a peer needed: no peer can silence it for longer than
-/// a second by asking.
+/// The most bytes that gossip owes for digests that a peer requested: requests cannot stop gossip
+/// for longer than a second.
 const MAX_OWED: i64 = 300;
-/// A peer that has so many links hears of those near by from them,
+/// A peer with this many links learns of nearby peers from its neighbours.
 const ACQUAINTED: usize = 12;
-/// and others are introduced to so many near ones in a look.
+/// How many nearby peers a neighbour with fewer links is introduced to in one review.
 const INTRODUCED: usize = 3;
-/// The same is not said again within this.
+/// The same introduction is not repeated within this time.
 const REMIND_AFTER: Micros = Micros(30_000_000);
-/// Links with peers that are near, however far that is.
+/// How many links to the nearest peers are wanted, however far away these are.
 const MIN_LINKS: usize = 24;
-/// A peer that is within so many times the sight is near: links are there before they are needed.
+/// A peer within this many times the range of sight is near, so that links exist before they are
+/// needed.
 const SIGHTS: f32 = 1.3;
-/// A link that is there counts as this much nearer than one that would have to be made.
+/// The distance over an existing link is multiplied by this, so that it is preferred to a new one.
 const LOYALTY: f32 = 0.6;
-/// A clock that is off by more rounds than this is put right,
+/// A clock is adjusted if it is off by more rounds than this.
 const CLOCK_SLACK: f32 = 1.5;
-/// by one in so many of them at a look,
+/// Each review adjusts the clock by the error divided by this.
 const CLOCK_SHARE: f32 = 16.0;
-/// at least and at most by so many.
+/// The least and the most rounds that one review adjusts by.
 const CLOCK_STEP: (f32, f32) = (0.02, 5.0);
-/// Looks between two calls to a peer that vanished.
+/// An owner that was claimed and sends no state for this long may not have the object.
+const MUTE_AFTER: Micros = Micros(3_000_000);
+/// Reviews between two dials of a lost peer.
 const RETRY_LOOKS: u32 = 3;
 
 impl<G: Game> Peer<G> {
-    /// Neighbours that said hello.
+    /// Neighbours that sent a valid hello.
     pub(super) fn open_players(&self) -> impl Iterator<Item = PlayerId> + '_ {
         self.links.values().filter(|it| it.open).map(|it| it.player)
     }
 
-    /// Now and then: links, keepers, budgets.
+    /// Reviews links, keepers and budgets; called once in some rounds.
     pub(super) fn maintain(&mut self, now: Micros, out: &mut impl Outbox) {
         self.links.looks = self.links.looks.wrapping_add(1);
         let open: BTreeSet<PlayerId> = self.open_players().collect();
@@ -97,9 +102,11 @@ impl<G: Game> Peer<G> {
         self.send_sightings(now, out);
     }
 
-    /// States that came before they could be used: a new owner's before it was believed, and those from the future by
-    /// a clock that was wrong. They are acknowledged, so that none of them comes again unless something changes: they
-    /// are taken up now.
+    /// Applies states that could not be applied on arrival: those of a new owner before its claim
+    /// was accepted, and those from the future by a wrong clock. They were acknowledged, so they
+    /// are not sent again unless something changes.
+    /// Where the known owner sends no state of an object, a state from another peer is a claim that is asked
+    /// about, however long ago it arrived.
     fn apply_missed_states(&mut self, now: Micros) {
         let latest = self.tick_at(now).plus(MAX_AHEAD);
         let mut missed = Vec::new();
@@ -111,7 +118,8 @@ impl<G: Game> Peer<G> {
                 let is_missed = match self.ownership.ghost(id) {
                     Some(known) => {
                         let is_new = known.source.is_none() || tick.is_after(known.tick);
-                        known.claim == claim && is_new
+                        let is_mute = known.source.is_none() && now - known.heard >= MUTE_AFTER;
+                        if known.claim == claim { is_new } else { is_mute }
                     }
                     None => self.my_claim(id).is_none(),
                 };
@@ -128,8 +136,8 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Clocks drift: a peer ahead of most of its old neighbours goes a little slower, and the other way
-    /// round. A packet is expected to be as old as half its link's round trip.
+    /// Clocks drift: a peer ahead of most of its settled neighbours slows down a little, one behind
+    /// speeds up. A packet is expected to be half a round trip old.
     fn adjust_clock(&mut self, now: Micros) {
         let round = self.settings.rounds.length;
         let lead = |it: &Neighbour| {
@@ -147,14 +155,14 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// How this peer wants to be told.
+    /// The view and pivot that this peer asks neighbours to grade by.
     pub(super) fn subscription(&self, wanted: bool) -> PeerMessage {
         let (view, watched) = (self.settings.view, self.viewing.watched.map(Named::from));
         PeerMessage::Subscribe { view, watched, wanted }
     }
 
-    /// How far a player is from what this peer cares for: what it looks from, and what it owns. Those whose
-    /// interest counts for more count as nearer, so that there is a link to hand them objects by.
+    /// The distance of a player from this peer's pivots and objects. Trusted players, whose
+    /// interest has a weight, count as nearer, so that there is a link to hand them objects over.
     fn remoteness(&self, player: PlayerId, at: [f32; 3]) -> f32 {
         let store = &self.simulation.publisher.store;
         let placed = store.iter().filter(|(_, slot)| store.kind(*slot).place.is_some());
@@ -163,8 +171,8 @@ impl<G: Game> Peer<G> {
         away.fold(nearest[0].min(nearest[1]), f32::min) / self.weight(player)
     }
 
-    /// Peers that should be neighbours, the nearest first: those in sight of something that matters here,
-    /// and a few in any case.
+    /// Peers that should be neighbours, the nearest first: those in sight of this peer's pivots or
+    /// objects, and a few in any case.
     fn wanted(&mut self, now: Micros) -> Vec<(f32, PlayerId)> {
         let sight = self.own_sight();
         let within = SIGHTS * sight;
@@ -187,7 +195,7 @@ impl<G: Game> Peer<G> {
         let near = order.iter().take_while(|(away, _)| *away <= within).count();
         let near = near.clamp(MIN_LINKS, NEAR_LINKS).min(order.len());
         let mut rest = order.split_off(near);
-        // Chance is the same at every look: links that lead far last.
+        // Random, but the same in every review: links that lead far last.
         rest.sort_unstable_by_key(|(_, player)| lot(self.me.0.into(), player.0.into()));
         order.extend(rest.into_iter().take(FAR_LINKS));
         order
@@ -212,7 +220,7 @@ impl<G: Game> Peer<G> {
         let (soon, later) = MAX_CALLS;
         let mut later = if eager { soon } else { later };
         let mut missing: Vec<(f32, PlayerId)> = missing.copied().take(soon.min(room)).collect();
-        // Those in sight are called at once, the others one after the other.
+        // Those in sight are dialled at once, the others one after the other.
         missing.retain(|(away, _)| {
             let called = *away <= sight || later > 0;
             later -= usize::from(called && *away > sight);
@@ -229,8 +237,8 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Links that neither end wants end. Of the two ends the lower player's does it, so that it is done
-    /// once.
+    /// Closes links that neither end wants. The end with the lower player does it, so that it is
+    /// done once.
     fn end_links(&mut self, now: Micros, out: &mut impl Outbox) {
         let me = self.me;
         let mut ended = Vec::new();
@@ -257,7 +265,8 @@ impl<G: Game> Peer<G> {
         self.events.push_back(PeerEvent::Parted(player, false));
     }
 
-    /// A peer is at the door and all links are taken: the one that matters least may give way.
+    /// A peer connects while all links are taken: closes the least important link, if that is less
+    /// important than the new one.
     pub(super) fn make_room_for(
         &mut self,
         player: PlayerId,
@@ -271,7 +280,7 @@ impl<G: Game> Peer<G> {
         let least = self.links.values().filter(idle).map(|it| (remote(it.player), it.player));
         let least = least.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         match least {
-            // An unknown peer may be a newcomer that knows no other peer.
+            // An unknown peer may be new, and know no other peer.
             Some((away, other))
                 if self.membership.members.get(player).is_none() || remote(player) < away =>
             {
@@ -283,7 +292,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// The keepers of our objects: drawn by lot, and all that are told anyway.
+    /// Chooses which neighbours keep copies of our objects, pseudorandomly.
     fn choose_keepers(&mut self) {
         let players: Vec<PlayerId> =
             self.links.values().filter(|it| it.inside).map(|it| it.player).collect();
@@ -301,7 +310,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// A few peers near a neighbour that it may not know.
+    /// Introduces a neighbour to a few peers near it that it may not know.
     fn send_introductions(&mut self, now: Micros, out: &mut impl Outbox) {
         let open: Vec<Link> =
             self.links.iter().filter(|(_, it)| it.open).map(|(link, _)| *link).collect();
@@ -327,14 +336,14 @@ impl<G: Game> Peer<G> {
         out.message(*link, &write_message(&PeerMessage::Members(others)));
     }
 
-    /// Others' digests left because a peer needs them. Gossip, which is not urgent, makes up for it.
+    /// Charges gossip, which is not urgent, for digests that were sent because a peer needs them.
     pub(super) fn charge_gossip(&mut self, digests: &[Sealed]) {
         let size: usize = digests.iter().map(Sealed::size).sum();
         let least = self.membership.gossip_room.min(-MAX_OWED);
         self.membership.gossip_room = (self.membership.gossip_room - size as i64).max(least);
     }
 
-    /// Passes on what is new, and says now and then how things stand here.
+    /// Passes on news, and sends this peer's own digest from time to time.
     pub(super) fn gossip(&mut self, now: Micros, out: &mut impl Outbox) {
         if self.is_inside() && now >= self.membership.digest_at {
             self.membership.digests = self.membership.digests.saturating_add(1);

@@ -1,8 +1,8 @@
-//! Ownership as a peer knows it: its own objects, those of others, and removed ones.
+//! What a peer knows of ownership: its own objects, those of others, and removed ones.
 //!
-//! **Claims are ordered**: the higher epoch wins, and of equal epochs the lower owner. So two peers that own
-//! one object after a crash or a partition need no talk to find out which yields, and all others find the
-//! same.
+//! **Claims are ordered**: the higher epoch wins, and of equal epochs the lower owner. So if two
+//! peers own one object after a crash or a partition, both know without a message which of them
+//! yields, and all others agree.
 
 use super::transfer::{Giving, HeldGift, Owned};
 use super::wire::Changes;
@@ -13,64 +13,64 @@ use foveate_wire::{Epoch, Micros, Motion, ObjectId, Tick};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Objects of others that a peer keeps at most.
+/// The most objects of others that a peer knows.
 pub const MAX_KNOWN: usize = 4_096;
-/// Rounds that a ghost goes on for without its owner.
+/// How many rounds a copy moves on after its owner falls silent.
 const MAX_GLIDE: u32 = 2 * HORIZON;
-/// No honest claim is further ahead than this of what is known.
+/// No honest claim is further ahead of what is known than this many epochs.
 const MAX_AHEAD: u32 = 10_000;
-/// An object that no peer sends states of is forgotten after this: its new owner keeps it elsewhere.
+/// An object without states for this long is forgotten: its new owner keeps it elsewhere.
 const FORGET_AFTER: Micros = Micros(10_000_000);
-/// The same of what others pass on.
+/// The same for objects that are relayed.
 const FORGET_RELAYED: Micros = Micros(40_000_000);
-/// Removed objects that are remembered.
+/// The most removed objects that are remembered.
 const MAX_REMOVED: usize = 4_096;
-/// Of these, so many are sent to a new neighbour,
+/// How many of these are sent to a new neighbour.
 const TOLD_REMOVED: usize = 512;
-/// if it was within this. Longer than a ghost outlives its owner's silence.
+/// Only removals younger than this are sent to a new neighbour. Longer than a copy outlives its
+/// owner's silence.
 const TOLD_FOR: Micros = Micros(20_000_000);
-/// Answers to requesters that an object remembers.
+/// The most carried-out requests that an object remembers.
 pub const MAX_DONE: usize = 64;
 
 /// The statement that a peer owns an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OwnerClaim {
-    /// The peer.
     pub owner: PlayerId,
-    /// How often the object had changed hands by then.
+    /// How often the object had changed owners by then.
     pub epoch: Epoch,
 }
 
 impl OwnerClaim {
-    /// Whether it prevails over another.
+    /// Whether this claim prevails over another.
     pub fn beats(&self, other: &OwnerClaim) -> bool {
         (self.epoch, Reverse(self.owner)) > (other.epoch, Reverse(other.owner))
     }
 
-    /// Whether it is further ahead of what is known than an honest one can be.
+    /// Whether this claim is further ahead of what is known than an honest one can be.
     pub fn is_wild(&self, known: &OwnerClaim) -> bool {
         self.epoch.0 > known.epoch.0.saturating_add(MAX_AHEAD)
     }
 
-    /// The next one after it, by another owner.
+    /// The next claim after this one, by another owner.
     pub fn next(&self, owner: PlayerId) -> OwnerClaim {
         OwnerClaim { owner, epoch: Epoch(self.epoch.0.saturating_add(1)) }
     }
 }
 
-/// How a ghost moves on between two states.
+/// How a copy moves on between two states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GhostMotion {
-    /// Where the last state put it, in steps.
+    /// The place of the last state, in steps.
     pub from: [i32; 3],
-    /// How it came there.
+    /// The motion of the last state.
     pub motion: Motion,
 }
 
 impl GhostMotion {
-    /// Where it is so many rounds later. As long as its owner sends, that is the shared prediction.
-    /// When the owner falls silent, ghosts go on together until a peer takes over: if each stood still
-    /// a horizon after its own last state, they would disagree.
+    /// The place this many rounds later. While the owner sends, this is the shared prediction.
+    /// After the owner falls silent, copies move on at all peers until one takes over; if each
+    /// stopped a horizon after its own last state, they would differ.
     pub fn after(&self, rounds: u32, silent: bool) -> [i32; 3] {
         let mut left = rounds.min(if silent { MAX_GLIDE } else { HORIZON });
         let mut at = self.from;
@@ -83,50 +83,49 @@ impl GhostMotion {
     }
 }
 
-/// A claim that would prevail over the known owner's, by a peer that the owner did not give the object to.
+/// A claim that beats the known owner's, by a peer to which the owner did not give the object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Doubt {
-    /// The claim.
     pub claim: OwnerClaim,
-    /// When it was first heard.
+    /// When the claim first arrived.
     pub since: Micros,
-    /// The claimant says that the object was removed: so it is, once the claim is found to be right.
+    /// The claimant says that the object was removed; it is, if the claim turns out to be right.
     pub removed: bool,
 }
 
-/// Another peer's object: its owner, and how its ghost moves if there is a ghost.
+/// Another peer's object: its owner, and how the copy moves if there is one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GhostState {
     pub claim: OwnerClaim,
-    /// Its newest state's round.
+    /// The round of its newest state.
     pub tick: Tick,
-    /// Where its states come from; none before the new owner's first one.
+    /// The link that its states come from; `None` before the new owner's first one.
     pub source: Option<Link>,
-    /// The peer that says that it gave it to its owner, until that one says so itself. It may not have
-    /// taken it.
+    /// The peer that says it gave the object to the owner, until the owner confirms that. The owner
+    /// may not have accepted it.
     pub given: Option<PlayerId>,
-    /// When its owner took it over without a word of the one before, which was gone: another may have done
-    /// so at the same time.
+    /// When the owner took it over from one that was gone, without that one's word: another peer
+    /// may have done so at the same time.
     pub taken: Option<Micros>,
-    /// Since when this owner is known.
+    /// When this owner became known.
     pub since: Micros,
-    /// When its owner was last asked about it.
+    /// When the owner was last asked about it.
     pub asked: Micros,
-    /// When something was last heard of it.
+    /// When a state or claim of it last arrived.
     pub heard: Micros,
     pub motion: GhostMotion,
 }
 
-/// What an object is to a peer; the diagram in `ARCHITECTURE.md` has the same states.
+/// The states of an object at a peer, as in the diagram in `ARCHITECTURE.md`.
 #[derive(Clone, Debug)]
 pub(super) enum ObjectState {
-    /// This peer owns it: it is in the store.
+    /// This peer owns it; it is in the store.
     Owned(Owned),
     /// Another peer owns it.
     Ghost(GhostState),
-    /// Its owner is gone; this peer takes it over at this time, unless another does so first.
+    /// Its owner is gone. This peer takes it over at this time, unless another does so first.
     Orphan(GhostState, Micros),
-    /// Another peer than its owner claims it, and the owner has to say whose it is.
+    /// A peer other than its owner claims it, and the owner has to settle that.
     Doubted(GhostState, Doubt),
 }
 
@@ -150,29 +149,29 @@ impl ObjectState {
     }
 }
 
-/// Objects that are no more, and the epochs up to which they stay so.
+/// Removed objects, and the epochs up to which claims on them are void.
 #[derive(Debug, Default)]
 struct Removals {
     epochs: BTreeMap<ObjectId, Epoch>,
     order: VecDeque<(ObjectId, Micros)>,
 }
 
-/// The owner of each object, transfers under way, and what neighbours have to be sent about them.
+/// The owner of each object, transfers under way, and the changes to send to neighbours.
 #[derive(Default)]
 pub(super) struct Ownership {
     objects: BTreeMap<ObjectId, ObjectState>,
-    /// How many of them are this peer's.
+    /// The number of objects that this peer owns.
     owned: usize,
     removals: Removals,
     /// Objects on their way to their new owners.
     pub giving: BTreeMap<ObjectId, Giving>,
-    /// Gifts that were refused, and may be taken after all.
+    /// Gifts that were refused, and may be accepted later.
     pub held: BTreeMap<ObjectId, HeldGift>,
-    /// What neighbours have not been sent yet.
+    /// Changes that were not sent to neighbours yet.
     pub changes: Changes,
-    /// Whether a neighbour may go wrong that does not hear of it in this round.
+    /// Whether a neighbour could go wrong unless the changes are sent in this round.
     pub urgent: bool,
-    /// Claims to be asked about: of which owner, on what, by which claim.
+    /// Questions to send: the owner to ask, the object, the claim.
     pub inquiries: Vec<(PlayerId, ObjectId, OwnerClaim)>,
 }
 
@@ -236,7 +235,7 @@ impl Ownership {
         self.ghosts().filter(|(_, ghost)| ghost.claim.owner == player).map(|(id, _)| id).collect()
     }
 
-    /// The claim on it that is in doubt.
+    /// The doubted claim on an object.
     pub fn doubt(&self, id: ObjectId) -> Option<Doubt> {
         match self.objects.get(&id)? {
             ObjectState::Doubted(_, doubt) => Some(*doubt),
@@ -248,7 +247,7 @@ impl Ownership {
         matches!(self.objects.get(&id), Some(ObjectState::Orphan(..)))
     }
 
-    /// Orphans, and when each is to be taken over here.
+    /// Orphans, with the times at which this peer takes them over.
     pub fn orphans(&self) -> impl Iterator<Item = (ObjectId, OwnerClaim, Micros)> {
         self.objects.iter().filter_map(|(id, state)| match state {
             ObjectState::Orphan(ghost, at) => Some((*id, ghost.claim, *at)),
@@ -256,26 +255,26 @@ impl Ownership {
         })
     }
 
-    /// The object is this peer's from now on.
+    /// Makes an object this peer's.
     pub fn own(&mut self, id: ObjectId, owned: Owned) {
         self.insert(id, ObjectState::Owned(owned));
     }
 
-    /// Its owner is gone, and it is taken over here at this time.
+    /// Makes an object an orphan that this peer takes over at this time.
     pub fn orphan(&mut self, id: ObjectId, at: Micros) {
         if let Some(ghost) = self.ghost(id).copied() {
             self.insert(id, ObjectState::Orphan(ghost, at));
         }
     }
 
-    /// A claim on it is doubted, unless it is an orphan.
+    /// Doubts a claim on an object, unless it is an orphan.
     pub fn doubt_claim(&mut self, id: ObjectId, doubt: Doubt) {
         if let Some(ghost) = self.ghost(id).copied().filter(|_| !self.is_orphan(id)) {
             self.insert(id, ObjectState::Doubted(ghost, doubt));
         }
     }
 
-    /// It is neither orphaned nor in doubt any more: another peer owns it.
+    /// Ends the orphaned or doubted state of another peer's object.
     pub fn settle(&mut self, id: ObjectId) -> Option<&mut GhostState> {
         let ghost = self.ghost(id).copied()?;
         self.insert(id, ObjectState::Ghost(ghost));
@@ -288,14 +287,14 @@ impl Ownership {
         self.owned -= usize::from(matches!(before, Some(ObjectState::Owned(_))));
     }
 
-    /// What this peer knew of an object.
+    /// Forgets an object.
     pub fn remove(&mut self, id: ObjectId) {
         let before = self.objects.remove(&id);
         self.owned -= usize::from(matches!(before, Some(ObjectState::Owned(_))));
     }
 
-    /// Another peer owns an object, and its state of this tick came over this link. False if there is no
-    /// room for one more.
+    /// Notes an object of another peer, whose state of this tick came over this link. False if
+    /// there is no room for one more.
     pub fn put(
         &mut self,
         id: ObjectId,
@@ -320,8 +319,8 @@ impl Ownership {
         true
     }
 
-    /// Objects that no peer sends states of any more, and that no owner is awaited for. What others pass
-    /// on from an owner that is no neighbour comes seldom.
+    /// Objects not heard of for long that no peer sends, or that are relayed from an owner that is
+    /// no neighbour. Relayed states are rare, so those objects are kept longer.
     pub fn unheard(&self, now: Micros, is_open: impl Fn(PlayerId) -> bool) -> Vec<ObjectId> {
         let idle = |ghost: &GhostState| {
             let passed_on = ghost.source.is_some() && !is_open(ghost.claim.owner);
@@ -332,7 +331,7 @@ impl Ownership {
         ghosts.map(|(id, _)| id).collect()
     }
 
-    /// Objects whose owner has to be asked about a claim that has been in doubt for so long.
+    /// Objects whose owner must be asked about a claim that has been in doubt for `patience`.
     pub fn doubtful(&self, now: Micros, patience: Micros) -> Vec<(ObjectId, PlayerId, OwnerClaim)> {
         let of = |(id, state): (&ObjectId, &ObjectState)| match state {
             ObjectState::Doubted(ghost, doubt) if now - doubt.since >= patience => {
@@ -343,7 +342,7 @@ impl Ownership {
         self.objects.iter().filter_map(of).collect()
     }
 
-    /// An object is no more.
+    /// Notes that an object was removed.
     pub fn mark_removed(&mut self, id: ObjectId, epoch: Epoch, now: Micros) {
         self.remove(id);
         let Removals { epochs, order } = &mut self.removals;
@@ -357,15 +356,15 @@ impl Ownership {
         }
     }
 
-    /// Objects that were removed of late, and the epochs up to which they stay so: a new neighbour may not
-    /// have heard of it.
+    /// Recently removed objects, with the epochs up to which claims on them are void, for a new
+    /// neighbour that may not know.
     pub fn removed_lately(&self, now: Micros) -> impl Iterator<Item = (ObjectId, Epoch)> + '_ {
         let late = self.removals.order.iter().rev().take(TOLD_REMOVED);
         let late = late.take_while(move |(_, at)| now - *at < TOLD_FOR);
         late.filter_map(|(id, _)| Some((*id, *self.removals.epochs.get(id)?)))
     }
 
-    /// Whether a claim is about an object that was removed since.
+    /// Whether a claim is on an object that was removed since.
     pub fn is_removed(&self, id: ObjectId, epoch: Epoch) -> bool {
         self.removals.epochs.get(&id).is_some_and(|removed| epoch <= *removed)
     }
@@ -427,7 +426,7 @@ mod tests {
         assert_eq!(known.doubt(id), Some(doubt));
         assert_eq!(known.doubtful(Micros(5), Micros(5)), [(id, PlayerId(2), claim(1))]);
         known.orphan(id, Micros(9));
-        assert!(known.is_orphan(id) && known.doubt(id).is_none(), "nobody is left to ask");
+        assert!(known.is_orphan(id) && known.doubt(id).is_none(), "no owner is left to ask");
         known.doubt_claim(id, doubt);
         assert_eq!(known.orphans().collect::<Vec<_>>(), [(id, claim(2), Micros(9))]);
         assert!(known.settle(id).is_some() && !known.is_orphan(id));

@@ -1,4 +1,4 @@
-//! What comes in: datagrams and messages, checked before anything is made of them.
+//! Receives datagrams and messages, and checks them before use.
 
 use super::identity::Sealed;
 use super::members::Learned;
@@ -17,19 +17,19 @@ use foveate_wire::{Epoch, Micros, Motion, ObjectId, Tick};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Rounds by which a neighbour's clock may be ahead.
+/// How many rounds a neighbour's clock may be ahead.
 pub(super) const MAX_AHEAD: u32 = 40;
-/// Objects in one message of changes at most.
+/// The most objects in one message of changes.
 const MAX_CHANGES: usize = 4_096;
-/// Between two calls to peers that claim what is ours.
+/// Time between two dials of peers that claim objects of ours.
 const DISPUTE_EVERY: Micros = Micros(500_000);
-/// Between two looks at how a neighbour's own object changed in all.
+/// Time between two checks of the total change of a neighbour's own object.
 const AUDIT_EVERY: Micros = Micros(2_000_000);
-/// Objects of one neighbour that are looked at so.
+/// The most objects of one neighbour that are checked so.
 const MAX_AUDITED: usize = 32;
-/// Events taken from one datagram at most.
+/// The most events read from one datagram.
 const MAX_EVENTS: usize = 64;
-/// A move may be this much longer than the kind's speed allows: rounding, and rounds that were skipped.
+/// The factor by which a move may exceed the kind's speed: rounding, and rounds that were skipped.
 const SPEED_SLACK: f32 = 1.25;
 
 impl<G: Game> Peer<G> {
@@ -87,13 +87,14 @@ impl<G: Game> Peer<G> {
             Change::Gone(id) => touched.push((id, false)),
             Change::Frozen(id) => frozen.push(id),
         });
-        // Worth an answer even if it came twice: the first one may have been lost.
+        // Acknowledge it even if it came twice: the first acknowledgement may have been lost.
         neighbour.owes = neighbour.owes.max(1);
         match received {
             Ok(tick) => {
                 neighbour.record_lag(tick, here);
                 if tick.is_after(latest) {
-                    // Its clock or this one's is wrong, and will be set; until then nothing is made of it.
+                    // Its clock or this one's is wrong, and will be adjusted; until then the packet
+                    // is ignored.
                     self.counts.refused[Fault::Malformed as usize] += 1;
                     return;
                 }
@@ -121,7 +122,7 @@ impl<G: Game> Peer<G> {
         self.scratch.touched = touched;
     }
 
-    /// A neighbour tells of an object: its own, or it lies.
+    /// A neighbour sent the state of an object, which must be its own.
     pub(super) fn on_state(&mut self, link: Link, id: ObjectId, now: Micros) {
         let Some(neighbour) = self.links.get(&link) else { return };
         let Some(view) = neighbour.replicas.get(id) else { return };
@@ -160,7 +161,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Whether an object came from its last state to this one no faster than it can.
+    /// Checks that an object moved from its last state to this one no faster than its kind allows.
     fn check_speed(&mut self, link: Link, id: ObjectId, claim: OwnerClaim, now: Micros) {
         let known =
             self.ownership.ghost(id).filter(|it| it.claim == claim && it.source == Some(link));
@@ -175,7 +176,7 @@ impl<G: Game> Peer<G> {
             return;
         };
         let Some(before) = self.simulation.ghosts.place(id) else { return };
-        // The ghost was moved on to this peer's own round, which may lie after the new state's.
+        // The copy was moved on to this peer's own round, which may be later than the new state's.
         let here = self.simulation.publisher.store.tick();
         let rounds = |later: Tick, earlier: Tick| {
             if later.is_after(earlier) { later.since(earlier) } else { 0 }
@@ -188,8 +189,8 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Whether rules can have changed a player's own object from its last state to this one, and from the one of
-    /// two seconds ago: what each step hides adds up.
+    /// Checks that the rules can have changed a player's own object from its last state to this
+    /// one, and from its state of two seconds ago, because small illegal changes add up.
     fn check_change(&mut self, link: Link, id: ObjectId, claim: OwnerClaim, now: Micros) {
         let known = self.ownership.ghost(id).filter(|it| it.claim == claim);
         let known = known.filter(|it| it.source == Some(link) && self.tenure(id) == Tenure::Fixed);
@@ -223,10 +224,10 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// A neighbour tells of an object no more. If it is the owner, we need not keep it.
+    /// A neighbour no longer sends an object. If it is the owner, we need not keep it.
     fn on_gone(&mut self, link: Link, id: ObjectId) {
         let Some(neighbour) = self.links.get(&link) else { return };
-        // It may have come back under another alias.
+        // It may be sent again under another alias.
         if neighbour.replicas.get(id).is_some() {
             return;
         }
@@ -258,7 +259,7 @@ impl<G: Game> Peer<G> {
             Some(PeerMessage::Hello { versions, schema, digest, clock, inside }) => {
                 self.on_hello(link, Hello { versions, schema, digest, clock, inside }, now, out);
             }
-            // A peer that is full says so, and which peers to try instead.
+            // A peer that is full says so, and names other peers to try.
             Some(PeerMessage::Members(digests)) => self.on_members(link, digests, now),
             Some(message) if open => self.on_message(link, message, now, out),
             _ => self.record_violation(link, Fault::Malformed, now),
@@ -304,13 +305,13 @@ impl<G: Game> Peer<G> {
         self.forget_objects_of(player, now);
     }
 
-    /// A link ended though both are well: what only came over it is not kept up any more.
+    /// A link ended though both peers are well: forgets the objects that came only over it.
     pub(super) fn forget_objects_of(&mut self, player: PlayerId, now: Micros) {
         if let Some(at) = self.place_of(player) {
             self.membership.members.sight(player, at, self.time(now));
         }
         for id in self.ownership.ghosts_of(player) {
-            // What was on its way to them may have been lost with the link: it comes back.
+            // What was on its way to the peer may have been lost with the link: it comes back.
             if self.ownership.giving.get(&id).is_some_and(|giving| giving.to == player) {
                 self.take_back(id, now);
                 continue;
@@ -339,7 +340,7 @@ impl<G: Game> Peer<G> {
                 continue;
             }
             match self.ownership.ghost(id).map(|ghost| ghost.claim) {
-                // The owner says that it is still its own: that is the answer to any doubt.
+                // The owner says that the object is still its own, which settles any doubt.
                 Some(known) if known == claim => {
                     if self.ownership.doubt(id).is_some() {
                         self.ownership.settle(id);
@@ -386,7 +387,7 @@ impl<G: Game> Peer<G> {
             let reader = self.reader(now);
             match self.membership.members.learn(reader, sealed, Some(link), &*self.signer) {
                 Ok(Learned::News(player)) => {
-                    // It has spoken since: a call that failed says nothing any more.
+                    // The peer is alive: a dial that failed no longer matters.
                     self.links.forget_failed_dial(player);
                     self.read_digest(link, player, now);
                 }
@@ -396,8 +397,9 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// What a digest says of ownership: after a partition this is how two owners hear of each other. Its
-    /// author may be gone by now, so its word moves nothing: over a link it is clear who yields.
+    /// Reads a digest's claims of ownership: after a partition this is how two owners learn of each
+    /// other. Its author may be gone by now, so the digest changes nothing itself; a link to the
+    /// author settles who yields.
     fn read_digest(&mut self, link: Link, player: PlayerId, now: Micros) {
         let Some(member) = self.membership.members.get(player) else { return };
         let digest = member.digest.clone();
@@ -407,7 +409,7 @@ impl<G: Game> Peer<G> {
         let direct = self.links.is_linked(player);
         for (object, epoch) in digest.owned.iter().filter(|_| !direct) {
             let (id, claim) = (object.id(), OwnerClaim { owner: player, epoch: Epoch(*epoch) });
-            // One after the other: a peer that is called tells of others.
+            // One at a time: a peer that is dialled names others.
             let may_call = now - self.links.disputed >= DISPUTE_EVERY;
             if may_call && self.contradicts(id, claim, digest.made_at()) {
                 self.links.disputed = now;
@@ -419,8 +421,8 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Whether what a peer said at a moment of the world's time is at odds with our owning an object.
-    /// A lower claim from before it was ours is not.
+    /// Whether a peer's statement at a time of the world contradicts our ownership of an object. A
+    /// lower claim from before the object was ours does not.
     fn contradicts(&self, id: ObjectId, claim: OwnerClaim, said: Micros) -> bool {
         let (Some(mine), Some(owned)) = (self.my_claim(id), self.ownership.owned(id)) else {
             return false;
@@ -430,7 +432,7 @@ impl<G: Game> Peer<G> {
         self.tenure(id) != Tenure::Fixed && !claim.is_wild(&mine) && at_odds
     }
 
-    /// The state of an object without a place, passed on from afar.
+    /// Handles the state of an object without a place, relayed from a peer that is no neighbour.
     fn on_board(
         &mut self,
         (via, by): (Link, PlayerId),
@@ -461,7 +463,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Ghosts that move are moved on to this round.
+    /// Moves copies of moving objects on to this round.
     pub(super) fn follow_ghosts(&mut self, tick: Tick, now: Micros) {
         let Peer { ownership, links, simulation, .. } = self;
         let silent: BTreeSet<Link> = links
@@ -476,7 +478,7 @@ impl<G: Game> Peer<G> {
                 let liveness = if silent { Liveness::Lingering } else { Liveness::Live };
                 simulation.ghosts.set_liveness(id, liveness);
             }
-            // A frozen one stands where it was when it went out of view.
+            // A frozen one stays where it was when it left this peer's view.
             if frozen || it.motion.motion == Motion::default() {
                 continue;
             }

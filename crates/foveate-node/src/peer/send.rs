@@ -1,4 +1,4 @@
-//! What goes out: changes, events, states, acknowledgements.
+//! Sends changes, events, states and acknowledgements.
 
 use super::interest::Subscribed;
 use super::neighbour::{ACK_WAITS, ASK_AFTER, ASK_EVERY, KEEP_ALIVE, Neighbour};
@@ -12,14 +12,14 @@ use foveate_wire::{Bytes, Micros, ObjectId, Tick};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rounds between two accounts of what can wait: links, and what was handed to us, of which its giver
-/// has told already.
+/// Rounds between two reports of changes that can wait: links, and objects received from an owner,
+/// which has reported that already.
 const ACCOUNT_EVERY: u32 = 30;
-/// Of an uplink, this share is for states; the rest is for messages and the transport.
+/// The share of the uplink for states; the rest is for messages and the transport.
 const FOR_STATES: f32 = 0.7;
 
 impl<G: Game> Peer<G> {
-    /// Tells every peer what they should know.
+    /// Sends every neighbour what it should know.
     pub(super) fn send_updates(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
         if tick.0.wrapping_add(self.me.0).is_multiple_of(ACCOUNT_EVERY) {
             self.send_changes(out);
@@ -59,7 +59,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Says to all how this peer wants to be told, if that has changed.
+    /// Sends this peer's view and pivot to all neighbours, if they changed.
     fn send_subscription(&mut self, out: &mut impl Outbox) {
         let allows = |id: &ObjectId| {
             self.simulation.game.may_watch(&self.simulation.world(), self.avatar, *id)
@@ -75,7 +75,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Says once to all what changed.
+    /// Sends the changes since the last call to all neighbours.
     pub(super) fn send_changes(&mut self, out: &mut impl Outbox) {
         self.ownership.urgent = false;
         let changes = std::mem::take(&mut self.ownership.changes);
@@ -93,7 +93,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Gives each event to peers that are near enough to notice it.
+    /// Queues each event for the peers near enough to notice it.
     fn queue_events(&mut self) {
         if self.scratch.happened.is_empty() {
             return;
@@ -119,7 +119,7 @@ impl<G: Game> Peer<G> {
         self.scratch.happened = happened;
     }
 
-    /// A new neighbour is told from now on.
+    /// Adds an observer for a new neighbour.
     pub(super) fn add_observer(&mut self, link: Link, now: Micros) {
         let (tick, Some(view)) = (self.tick_at(now), self.view(0)) else { return };
         let policy = Arc::new(Subscribed::new(view, self.avatar, Default::default()));
@@ -133,13 +133,13 @@ impl<G: Game> Peer<G> {
         self.share_uplink();
     }
 
-    /// How fast avatars are at most, in units per second; 0 if the game does not say.
+    /// The highest speed of avatars, in units per second; 0 if the game does not state it.
     pub(super) fn top_speed(&self) -> f32 {
         let kind = self.simulation.game.schema().kind(self.avatar.kind());
         kind.map_or(0.0, |kind| kind.spec.max_speed)
     }
 
-    /// The uplink is shared out by interest: a peer that is near gets more.
+    /// Divides the uplink by interest: nearer peers get more.
     pub(super) fn share_uplink(&mut self) {
         let Some(uplink) = self.settings.uplink else { return };
         let here = self.here();
@@ -163,7 +163,7 @@ impl<G: Game> Peer<G> {
 }
 
 impl Neighbour {
-    /// Puts a datagram together, with whatever else waits.
+    /// Writes a datagram with a state packet and everything else that waits.
     fn write(&mut self, state: &[u8], now: Micros, out: &mut Vec<u8>) {
         out.clear();
         let ack = if self.owes > 0 { self.replicas.ack() } else { None };

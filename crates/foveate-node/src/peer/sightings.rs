@@ -1,7 +1,8 @@
 //! Sightings: a peer tells a neighbour of players that the neighbour may not see yet.
 //!
-//! Digests say where a peer was seconds ago. Two players that come within sight of each other are seen by
-//! neighbours of both before, and one of these says so: with the place as of now, in a few bytes.
+//! Digests say where a peer was seconds ago. Before two players come within sight of each other,
+//! peers that are neighbours of both see them, and one of these sends the current place, in a few
+//! bytes.
 
 use super::interest::lot;
 use super::wire::{MAX_INTRODUCED, MAX_SIGHTED, PeerMessage};
@@ -12,16 +13,16 @@ use crate::remote_objects::apart;
 use crate::session::write_message;
 use foveate_wire::{Micros, ObjectId};
 
-/// Two players within so many times the sight of each other should have a link.
+/// Two players within this many times the range of sight should have a link.
 const SIGHTS: f32 = 1.2;
-/// Of peers that see both, so many say so.
+/// How many of the peers that see both report it.
 const WITNESSES: usize = 2;
-/// The same is not said again within this.
+/// The same sighting is not repeated within this time.
 const REMIND_AFTER: Micros = Micros(3_000_000);
 
 impl<G: Game> Peer<G> {
-    /// Tells each neighbour whom it comes near to without having a link with them. Of the many who see
-    /// the two, those do whom the lot picks.
+    /// Tells each neighbour which players without a link to it come near. Of the many peers that
+    /// see both, a pseudorandom choice reports it.
     pub(super) fn send_sightings(&mut self, now: Micros, out: &mut impl Outbox) {
         let within = SIGHTS * self.sight();
         let kind = self.avatar.kind();
@@ -53,7 +54,8 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Whether two neighbours have no link with each other, and it is for this peer to tell the first.
+    /// Whether two neighbours have no link to each other, and this peer is the one to tell the
+    /// first.
     fn is_witness(
         &self,
         (link, player): (Link, PlayerId),
@@ -73,7 +75,8 @@ impl<G: Game> Peer<G> {
         both.filter(|it| lot(pair, it.0.into()) < mine).count() < WITNESSES
     }
 
-    /// A neighbour names players that it sees near by. They are called, not believed to be there.
+    /// A neighbour reports players that it sees nearby. They are dialled, but not assumed to be
+    /// there.
     pub(super) fn on_sighted(
         &mut self,
         link: Link,

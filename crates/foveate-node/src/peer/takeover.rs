@@ -1,4 +1,4 @@
-//! Objects whose owners are gone: they are taken over in the order of interest.
+//! Takes over objects whose owners are gone, the most interested peer first.
 
 use super::Peer;
 use super::interest::keepers;
@@ -7,13 +7,14 @@ use crate::game::{Game, PlayerId, Tenure};
 use crate::remote_objects::apart;
 use foveate_wire::{Epoch, Micros, ObjectId};
 
-/// Of the peers that could take over, each waits this much longer than the one that cares more,
+/// Each peer that could take over waits this much longer than the next more interested one.
 const RANK_WAIT: Micros = Micros(120_000);
-/// up to this rank: so everything has an owner within half a second of its owner's being missed.
+/// The highest rank, so that everything has an owner within half a second after its owner is
+/// missed.
 const MAX_RANK: u32 = 4;
 
 impl<G: Game> Peer<G> {
-    /// What belonged to a peer that is gone.
+    /// Orphans the objects of a peer that is gone.
     pub(super) fn orphan_objects_of(&mut self, player: PlayerId, now: Micros) {
         for id in self.ownership.ghosts_of(player) {
             if self.tenure(id) == Tenure::Fixed {
@@ -29,12 +30,12 @@ impl<G: Game> Peer<G> {
             } else if let Some(doubt) = taken
                 && let Some(ghost) = ownership.settle(id)
             {
-                // That peer noticed earlier than this one, and has it by now.
+                // That peer noticed earlier than this one, and has taken it over by now.
                 (ghost.claim, ghost.source, ghost.given) = (doubt.claim, None, None);
                 (ghost.heard, ghost.taken, ghost.since) = (now, Some(now), now);
                 ownership.giving.remove(&id);
             } else if ownership.giving.get(&id).is_some_and(|giving| giving.to == player) {
-                // It may never have arrived: no other peer is more entitled to it.
+                // It may never have arrived: no other peer has a better claim to it.
                 self.take_back(id, now);
             } else {
                 let rank = self.takeover_rank(id, player, now);
@@ -43,8 +44,8 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// How many come before this peer in taking an object over: peers that are there, have it as far as
-    /// can be known, and care more.
+    /// How many peers come before this one in taking an object over: those that are there, can be
+    /// expected to have its state, and are more interested.
     fn takeover_rank(&self, id: ObjectId, gone: PlayerId, now: Micros) -> u32 {
         let there = self.simulation.ghosts.place(id);
         let sight = self.viewing.views.values().map(|view| view.reach().0).fold(0.0, f32::max);
@@ -65,7 +66,7 @@ impl<G: Game> Peer<G> {
         (ahead.count() as u32).min(MAX_RANK)
     }
 
-    /// Takes over what has been without an owner for long enough.
+    /// Takes over objects that have been without an owner for long enough.
     pub(super) fn take_over(&mut self, now: Micros) {
         let due = self.ownership.orphans().filter(|(.., at)| *at <= now);
         for (id, claim, _) in due.collect::<Vec<_>>() {

@@ -1,4 +1,5 @@
-//! Teams and recent interaction, which views may mind: of what this peer owns and of its neighbours.
+//! Teams and recent interactions, which views may depend on, of this peer's objects and its
+//! neighbours.
 
 use super::Peer;
 use crate::game::Game;
@@ -6,8 +7,8 @@ use crate::simulation::Interacted;
 use foveate_wire::{Micros, ObjectId, Tick};
 
 impl<G: Game> Peer<G> {
-    /// Sorts own objects and neighbours into teams, and makes neighbours interested in what they acted
-    /// on here, or what acted on theirs.
+    /// Updates the teams of own objects and neighbours, and raises neighbours' interest in the
+    /// objects here that they acted on or that acted on theirs.
     pub(super) fn update_relations(&mut self, tick: Tick, now: Micros) {
         self.simulation.sort_teams(tick, |_, _, _| {});
         let avatar = self.avatar.kind();

@@ -1,7 +1,8 @@
-//! Objects that change hands: created and removed by rules, handed to the peer that clearly cares more.
+//! Objects that change owners: created and removed by rules, handed to a clearly more interested
+//! peer.
 //!
-//! An object is in exactly one of these places at a peer: in the store (it is the owner), among the
-//! ghosts (another peer is), or not known.
+//! At a peer, an object is in exactly one of these places: in the store (it is the owner), among
+//! the copies of remote objects (another peer is), or not known.
 
 use super::ownership::{MAX_DONE, OwnerClaim};
 use super::wire::{Changes, Named, PeerMessage, Transfer};
@@ -14,27 +15,27 @@ use foveate_wire::schema::{LANE_EPOCH, LANE_OWNER};
 use foveate_wire::{Epoch, Metres, Micros, ObjectId, Tick};
 use std::collections::VecDeque;
 
-/// Rounds between two looks at which peer cares more.
+/// Rounds between two checks of which peer is most interested.
 const HAND_EVERY: u32 = 4;
-/// Objects handed over in one look at most: no peer is swamped.
+/// The most objects handed over in one check, so that no peer is flooded.
 const MAX_GIVEN: usize = 8;
-/// An object stays with an owner at least this long.
+/// The least time that an object stays with an owner.
 const HELD_FOR: Micros = Micros(1_000_000);
-/// What was taken over may have been taken over by another peer as well; after this it is clear which has it.
+/// Two peers may take over the same object; after this time it is clear which one has it.
 pub(super) const CLEAR_AFTER: Micros = Micros(3_000_000);
-/// What was handed over and not confirmed is handed over again after this.
+/// An object handed over without confirmation is handed over again after this time.
 const GIVE_AGAIN: Micros = Micros(1_000_000);
-/// In place of an epoch: what was given is not taken.
+/// Sent instead of an epoch: the object was not accepted.
 const NOT_TAKEN: u32 = u32::MAX;
-/// Gifts that were refused and are looked at again, at most,
+/// The most refused gifts that are kept to be checked again.
 const MAX_HELD: usize = 64;
-/// and for how long.
+/// How long a refused gift is kept.
 const HOLD: Micros = Micros(5_000_000);
 
-/// How an object became a peer's.
+/// How a peer became an object's owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Acquired {
-    /// It was made here.
+    /// It was created here.
     Made,
     /// Its owner handed it over.
     Given(PlayerId),
@@ -45,8 +46,8 @@ pub(super) enum Acquired {
 }
 
 impl Acquired {
-    /// How long it stays at least. What a peer did not take is in dispute: until that is over they would
-    /// not take it again, and all would hear each time that it went and came back.
+    /// The least time that it stays. An object that a peer did not accept is in dispute: until that
+    /// is over the peer would refuse it again, and all peers would be told of every attempt.
     fn held_for(self) -> Micros {
         if self == Acquired::Returned { CLEAR_AFTER } else { HELD_FOR }
     }
@@ -56,13 +57,12 @@ impl Acquired {
 #[derive(Clone, Debug)]
 pub(super) struct Owned {
     pub since: Micros,
-    /// How it came here.
     pub by: Acquired,
-    /// When others were last told so,
+    /// When this peer last asserted its ownership.
     pub asserted: Micros,
-    /// and which claim has to be answered once more.
+    /// A rival claim that must be answered once more.
     pub disputed: Option<OwnerClaim>,
-    /// What was asked of it and done.
+    /// Requests that were carried out: requester and number.
     pub done: VecDeque<(u32, u32)>,
 }
 
@@ -77,7 +77,7 @@ impl Owned {
     }
 }
 
-/// An object on its way to a peer that has not said yet that it arrived.
+/// An object handed to a peer that has not confirmed it yet.
 #[derive(Clone, Debug)]
 pub(super) struct Giving {
     pub to: PlayerId,
@@ -85,7 +85,7 @@ pub(super) struct Giving {
     pub transfer: Transfer,
 }
 
-/// A gift that was refused, because its giver did not own it as far as was known.
+/// A gift that was refused, because as far as was known the giver did not own the object.
 #[derive(Clone, Debug)]
 pub(super) struct HeldGift {
     giver: PlayerId,
@@ -101,7 +101,7 @@ impl<G: Game> Peer<G> {
         Some(OwnerClaim { owner: self.me, epoch: store.owner(slot).1 })
     }
 
-    /// Everything that a new neighbour must know.
+    /// All changes that a new neighbour must know.
     pub(super) fn all_changes(&self, now: Micros) -> Changes {
         let store = &self.simulation.publisher.store;
         let worldly = store.iter().filter(|(id, _)| self.tenure(*id) != Tenure::Fixed);
@@ -113,7 +113,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// After the rules: what came into being and what is no more.
+    /// Notes the objects that rules created and removed.
     pub(super) fn track_objects(&mut self, now: Micros) {
         let Peer { simulation, ownership, .. } = self;
         let store = &simulation.publisher.store;
@@ -134,20 +134,20 @@ impl<G: Game> Peer<G> {
             ownership.own(id, Owned::made(now));
         }
         for id in gone {
-            // Whatever its epoch was, no later one is honest.
+            // No claim at any epoch is honest from now on.
             ownership.mark_removed(id, Epoch(u32::MAX), now);
             ownership.changes.remove(id);
             ownership.urgent = true;
         }
     }
 
-    /// The objects of the world that this peer owns: others may have them.
+    /// The world's objects that this peer owns, which other peers may own instead.
     pub(super) fn owned_of_the_world(&self) -> Vec<ObjectId> {
         let all = self.ownership.all_owned().map(|(id, _)| id);
         all.filter(|id| self.tenure(*id) != Tenure::Fixed).collect()
     }
 
-    /// Hands objects to peers that clearly care more.
+    /// Hands objects over to peers that are clearly more interested.
     pub(super) fn hand_over(&mut self, now: Micros, tick: Tick, out: &mut impl Outbox) {
         if !tick.0.wrapping_add(self.me.0).is_multiple_of(HAND_EVERY) {
             return;
@@ -163,19 +163,20 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// The most interested neighbour for an object of ours: clearly more than we do, or any at all.
+    /// The most interested neighbour for an object of ours: clearly more than we are, or any if
+    /// `any_peer`.
     pub(super) fn most_interested(
         &self,
         id: ObjectId,
         now: Micros,
-        anybody: bool,
+        any_peer: bool,
     ) -> Option<PlayerId> {
         let store = &self.simulation.publisher.store;
         let slot = store.find(id)?;
         let there = store.kind(slot).place.map(|_| store.position(slot));
         let mine = match there {
-            // Something without a place stays where it is.
-            None if !anybody => return None,
+            // An object without a place stays where it is.
+            None if !any_peer => return None,
             _ => self.interest(self.me, there),
         };
         let able = |player: &PlayerId| {
@@ -185,18 +186,18 @@ impl<G: Game> Peer<G> {
         let others = self.links.players().filter(able);
         let keen = others.map(|player| (self.interest(player, there), player));
         let (most, player) = keen.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))?;
-        (anybody || self.settings.interest.clearly_more(most, mine)).then_some(player)
+        (any_peer || self.settings.interest.clearly_more(most, mine)).then_some(player)
     }
 
-    /// How much a peer cares for a place.
+    /// A player's interest in a place.
     pub(super) fn interest(&self, player: PlayerId, there: Option<[f32; 3]>) -> f32 {
         let here = self.place_of(player);
         let away = here.zip(there).map_or(f32::MAX, |(a, b)| apart(a, b));
         self.settings.interest.interest(Metres(away), self.weight(player))
     }
 
-    /// How much more a player's interest counts than that of others. Names are too short to be trusted:
-    /// the whole key counts.
+    /// The weight of a player's interest. Player numbers are too short to be trusted: the whole key
+    /// counts.
     pub(super) fn weight(&self, player: PlayerId) -> f32 {
         if self.trust.trusts_all_equally() {
             return 1.0;
@@ -212,7 +213,7 @@ impl<G: Game> Peer<G> {
         key.map_or(1.0, |key| self.trust.weight(&key))
     }
 
-    /// Hands an object over: it is another peer's from now on.
+    /// Hands an object over: another peer owns it from now on.
     pub(super) fn give_object(
         &mut self,
         id: ObjectId,
@@ -238,7 +239,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// An object of ours is another peer's: it goes on as a ghost.
+    /// Gives up an object to another peer, and keeps a copy.
     pub(super) fn release_object(
         &mut self,
         id: ObjectId,
@@ -258,7 +259,7 @@ impl<G: Game> Peer<G> {
         Some(lanes)
     }
 
-    /// An object becomes ours.
+    /// Makes an object ours.
     pub(super) fn take_object(
         &mut self,
         id: ObjectId,
@@ -302,8 +303,8 @@ impl<G: Game> Peer<G> {
         let wild = known.is_some_and(|known| claim.is_wild(&known));
         let refused = !self.may_give(giver, id, claim, now);
         if refused && let Some(known) = known {
-            // As far as is known it is not theirs to give: they may have it back. What is known may be
-            // out of date.
+            // As far as is known the object is not the giver's: return it. What is known may be out
+            // of date.
             self.counts.doubted += 1;
             self.ask_owner(known.owner, id, before, now);
             if !wild && self.ownership.held.len() < MAX_HELD {
@@ -314,7 +315,7 @@ impl<G: Game> Peer<G> {
         }
         let mine = self.my_claim(id);
         if mine.is_some_and(|mine| epoch > mine.epoch) && !wild {
-            // It was taken over here at the same time: others hear of this epoch.
+            // It was taken over here at the same time: announce this epoch.
             self.raise_epoch(id, epoch);
         }
         let here = mine.is_some() || self.ownership.is_removed(id, epoch);
@@ -323,7 +324,7 @@ impl<G: Game> Peer<G> {
         out.message(link, &write_message(&PeerMessage::Took(transfer.object, answer)));
     }
 
-    /// Whether an object is a peer's to give, as far as is known.
+    /// Whether a peer owns the object that it gives, as far as is known.
     fn may_give(&self, giver: PlayerId, id: ObjectId, claim: OwnerClaim, now: Micros) -> bool {
         let Some(known) = self.claim_on(id) else { return true };
         let stale = !claim.beats(&known) && known.owner != self.me;
@@ -342,8 +343,8 @@ impl<G: Game> Peer<G> {
         taken
     }
 
-    /// A gift that was refused while its giver left is taken after all, once it is known that it was theirs
-    /// to give, or when the owner that was known says that it is ours at this epoch: no other peer has it.
+    /// Accepts a gift after all that was refused while its giver left: once the giver is known to
+    /// have owned it, or the known owner says that it is ours at this epoch. No other peer has it.
     pub(super) fn take_held(&mut self, id: ObjectId, confirmed: Option<Epoch>, now: Micros) {
         let gift = self.ownership.held.get(&id).filter(|it| !self.links.is_linked(it.giver));
         let Some(gift) = gift else { return };
@@ -359,7 +360,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Looks again at gifts that were refused.
+    /// Checks refused gifts again.
     pub(super) fn retry_held(&mut self, now: Micros) {
         for id in self.ownership.held.keys().copied().collect::<Vec<_>>() {
             self.take_held(id, None, now);
@@ -368,7 +369,8 @@ impl<G: Game> Peer<G> {
         ownership.held.retain(|_, it| now - it.since < HOLD && !links.is_linked(it.giver));
     }
 
-    /// Hands over again what may have been lost with an earlier link; what cannot be delivered comes back.
+    /// Repeats gifts that may have been lost with an earlier link; those that cannot be delivered
+    /// come back.
     pub(super) fn give_again(&mut self, now: Micros, out: &mut impl Outbox) {
         let late = self.ownership.giving.iter().filter(|(_, it)| now - it.since >= GIVE_AGAIN);
         let late: Vec<(ObjectId, Giving)> = late.map(|(id, it)| (*id, it.clone())).collect();
@@ -382,7 +384,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// What was handed over was not taken: it is ours again.
+    /// Takes back an object that was not accepted.
     pub(super) fn take_back(&mut self, id: ObjectId, now: Micros) {
         let Some(giving) = self.ownership.giving.remove(&id) else { return };
         let given = OwnerClaim { owner: giving.to, epoch: Epoch(giving.transfer.epoch) };
@@ -396,12 +398,12 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Whether something is on its way to a peer.
+    /// Whether an object is on its way to a peer.
     pub(super) fn is_giving_to(&self, player: PlayerId) -> bool {
         self.ownership.giving.values().any(|giving| giving.to == player)
     }
 
-    /// What was handed over has arrived, or comes back.
+    /// A receiver confirmed an object, or did not accept it.
     pub(super) fn on_took(&mut self, link: Link, id: ObjectId, epoch: u32, now: Micros) {
         let player = self.links.get(&link).map(|it| it.player);
         let Some(giving) = self.ownership.giving.get(&id).filter(|it| Some(it.to) == player) else {

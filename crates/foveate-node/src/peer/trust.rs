@@ -1,8 +1,9 @@
-//! What a receiver checks without any key: rates, replays, speeds, claims. A peer that does it too often is
-//! named and dropped.
+//! Checks that a receiver makes without any key: rates, replays, speeds, claims. A peer that fails
+//! them too often is banned and reported.
 //!
-//! An honest peer trips some of these now and then: a link doubles a datagram, an avatar comes back to
-//! life elsewhere, two take over the same object. So each fault has an allowance that refills.
+//! An honest peer fails some of these now and then: a link duplicates a datagram, an avatar
+//! respawns elsewhere, two peers take over the same object. So each fault has an allowance that
+//! refills.
 
 use super::identity::Key;
 use crate::game::PlayerId;
@@ -10,33 +11,32 @@ use crate::outbox::Link;
 use foveate_wire::Micros;
 use std::collections::BTreeMap;
 
-/// Banned peers that are remembered.
+/// The most banned peers that are remembered.
 const MAX_BANNED: usize = 256;
 
-/// What a peer can be caught at.
+/// What a peer can be banned for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fault {
-    /// Told states of objects that are not its own.
+    /// Sent states of objects that are not its own.
     Forged,
-    /// Sent again what had arrived.
+    /// Sent again what had arrived already.
     Replayed,
     /// Sent more than a peer may.
     Flooded,
-    /// Claimed objects whose owners are there and did not give them.
+    /// Claimed objects that their owners, who are there, did not give.
     Usurped,
     /// Moved objects faster than their kinds can.
     TooFast,
     /// Passed on what its author did not sign.
     Tampered,
-    /// Said what cannot be read, or out of turn.
+    /// Sent what cannot be read, or came out of order.
     Malformed,
-    /// Asked for what no rule asks, or changed its own objects as no rule does: see
+    /// Requested what no rule requests, or changed its own objects as no rule does: see
     /// [`Game::limits`](crate::Game::limits) and [`Game::is_lawful`](crate::Game::is_lawful).
     Cheated,
 }
 
 impl Fault {
-    /// All of them.
     pub const ALL: [Fault; 8] = [
         Fault::Forged,
         Fault::Replayed,
@@ -48,33 +48,33 @@ impl Fault {
         Fault::Cheated,
     ];
 
-    /// So many at once are forgiven, and so many a second.
+    /// How many are forgiven at once, and how many more per second.
     const fn allowance(self) -> (f32, f32) {
         match self {
             Fault::Forged => (3.0, 0.02),
-            // Networks double datagrams, and late ones look like old ones.
+            // Networks duplicate datagrams, and late ones look like old ones.
             Fault::Replayed => (60.0, 10.0),
             Fault::Flooded => (MAX_DATAGRAMS, 0.0),
             Fault::Usurped => (3.0, 0.1),
-            // A peer may be sent back to where they began.
+            // A peer's objects may be moved back to where it started.
             Fault::TooFast => (6.0, 0.5),
             Fault::Tampered => (2.0, 0.02),
             Fault::Malformed => (4.0, 0.1),
-            // A state may have been lost that would explain another.
+            // A lost state may have explained the next.
             Fault::Cheated => (3.0, 0.02),
         }
     }
 }
 
-/// Datagrams and messages that a neighbour may send in a second; more are not looked at. About five
-/// times what an honest one sends.
+/// The most datagrams and messages of a neighbour per second; others are ignored. About five times
+/// what an honest peer sends.
 pub const MAX_DATAGRAMS: f32 = 120.0;
-/// Bytes likewise.
+/// The most bytes of a neighbour per second.
 pub const MAX_BYTES: f32 = 256.0 * 1024.0;
-/// Seconds' worth that may come at once.
+/// How many seconds' worth may arrive at once.
 const BURST: f32 = 2.0;
 
-/// What a neighbour may still do.
+/// What is left of a neighbour's allowances.
 #[derive(Clone, Debug)]
 pub struct Patience {
     left: [f32; Fault::ALL.len()],
@@ -85,7 +85,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// All of it.
+    /// Full allowances.
     pub fn new(now: Micros) -> Patience {
         Patience {
             left: Fault::ALL.map(|fault| fault.allowance().0),
@@ -107,7 +107,7 @@ impl Patience {
         self.bytes = (self.bytes + MAX_BYTES * seconds).min(MAX_BYTES * BURST);
     }
 
-    /// Something of this many bytes arrived: whether it may be looked at.
+    /// Charges an arrival of this many bytes; false if it must be ignored.
     pub fn admits(&mut self, now: Micros, bytes: usize) -> bool {
         self.refill(now);
         let room = self.datagrams >= 1.0 && self.bytes >= bytes as f32;
@@ -118,7 +118,7 @@ impl Patience {
         room
     }
 
-    /// It was caught; true when that was once too often.
+    /// Charges a fault; true if it was one too many.
     pub fn record_violation(&mut self, now: Micros, fault: Fault) -> bool {
         self.refill(now);
         let at = fault as usize;
@@ -127,24 +127,24 @@ impl Patience {
         self.left[at] < 0.0
     }
 
-    /// How often it was caught at something.
+    /// How often this fault occurred.
     pub fn count(&self, fault: Fault) -> u64 {
         self.counted[fault as usize]
     }
 }
 
-/// Which peers are believed: those that are trusted more than others, and those that were caught.
+/// Peers that are trusted more than others, and peers that were banned.
 #[derive(Default)]
 pub(super) struct TrustState {
-    /// Peers whose interest counts for more, and how much.
+    /// Peers whose interest has a weight.
     weights: BTreeMap<Key, f32>,
     banned: BTreeMap<PlayerId, Fault>,
-    /// Peers to be dropped as soon as the input at hand is dealt with.
+    /// Peers to ban after the current input.
     pending_bans: Vec<(Link, Fault)>,
 }
 
 impl TrustState {
-    /// A weight of 1 or less, or none that is finite, is that of every peer.
+    /// A weight that is 1 or less, or not finite, is reset to that of every peer.
     pub fn set_weight(&mut self, key: Key, weight: f32) {
         if weight.is_finite() && weight > 1.0 {
             self.weights.insert(key, weight);
@@ -175,7 +175,7 @@ impl TrustState {
         }
     }
 
-    /// The peer at the end of a link was caught once too often.
+    /// Plans to ban the peer at the end of a link.
     pub fn plan_ban(&mut self, link: Link, fault: Fault) {
         if !self.pending_bans.iter().any(|pending| pending.0 == link) {
             self.pending_bans.push((link, fault));
@@ -192,12 +192,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_happens_to_honest_peers_is_forgiven_and_what_goes_on_is_not() {
+    fn occasional_faults_are_forgiven_and_repeated_ones_are_not() {
         let mut patience = Patience::new(Micros::ZERO);
         let second = |n: u64| Micros(n * 1_000_000);
         assert!(
             (1..600).all(|n| !patience.record_violation(second(n * 3), Fault::TooFast)),
-            "a life in 3 s"
+            "one respawn in 3 s"
         );
         let mut patience = Patience::new(Micros::ZERO);
         let named =

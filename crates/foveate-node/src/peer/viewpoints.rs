@@ -1,8 +1,9 @@
-//! What neighbours look from and where they look: what this peer tells of its own, and makes of theirs.
+//! Neighbours' pivots and gazes: what this peer states of its own, and knows of theirs.
 //!
-//! A sender knows a neighbour's facing only as freshly and as exactly as the neighbour's avatar is told to
-//! it. So each peer compares: where what a neighbour knows of its facing would have that one grade its own
-//! avatar otherwise than the view demands, the peer states its gaze, two bytes in the next frame.
+//! A sender knows a neighbour's facing only as recently and exactly as it is sent the neighbour's
+//! avatar. So each peer compares: if its neighbour, by the facing that it knows, would grade its
+//! own avatar otherwise than the view demands, the peer states its gaze, two bytes in the next
+//! frame.
 
 use super::Peer;
 use super::interest::Subscribed;
@@ -17,15 +18,16 @@ use foveate_wire::schema::Kind;
 use foveate_wire::{Metres, Micros, ObjectId, Radians, Tick, steps_to_angle};
 use std::sync::Arc;
 
-/// Frames that a gaze is stated in: one may be lost.
+/// How many frames contain a new gaze, because one may be lost.
 const GAZE_FRAMES: u8 = 2;
 /// Rounds between two statements to one neighbour.
 const GAZE_EVERY: u32 = 3;
-/// What a neighbour looks from at most: its avatar, and of a trusted one what it owns.
+/// The most pivots of a neighbour: its avatar, and for a trusted one the objects that it owns.
 const MAX_EYES: usize = 16;
 
 impl<G: Game> Peer<G> {
-    /// Each neighbour looks from where its avatar is known to be, by the view that it subscribed to.
+    /// Sets each neighbour's pivots and policy: its avatar's known place, and the view that it
+    /// subscribed to.
     pub(super) fn update_viewpoints(&mut self) {
         let stale: Vec<(Link, u8)> =
             self.links.iter().filter(|(_, it)| it.regrade).map(|(l, it)| (*l, it.view)).collect();
@@ -55,8 +57,8 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// What a neighbour looks from, and where it is and looks: its avatar or what it watches first. One
-    /// that is trusted runs the rules of objects that it is not near, and needs to know what is near those.
+    /// A neighbour's pivots: first its avatar or what it watches. A trusted neighbour runs the
+    /// rules of objects that it is not near, and needs to know what is near those.
     pub(super) fn viewpoints_of(&self, it: &Neighbour) -> Vec<(ObjectId, Pivot)> {
         let avatar = self.avatar_of(it.player);
         let may =
@@ -73,7 +75,7 @@ impl<G: Game> Peer<G> {
         eyes
     }
 
-    /// The gaze that a neighbour stated counts until something else is heard of its avatar's facing.
+    /// A gaze that a neighbour stated applies until its avatar's facing changes.
     fn avatar_eye(&self, it: &Neighbour, avatar: ObjectId) -> Option<Pivot> {
         let (kind, steps) = self.facing_of(avatar)?;
         let stated = it.gaze.filter(|(then, _)| *then == steps).map(|(_, gaze)| gaze.angles());
@@ -82,7 +84,7 @@ impl<G: Game> Peer<G> {
         Some(Pivot { reach: self.reach_in_a_round(kind), ..Pivot::looking(at, yaw, pitch) })
     }
 
-    /// How an object is placed and faces, as far as is known.
+    /// An object's place and facing, as far as is known.
     fn eye(&self, id: ObjectId) -> Option<Pivot> {
         let store = &self.simulation.publisher.store;
         let own = store.find(id).map(|slot| store.position(slot));
@@ -92,7 +94,7 @@ impl<G: Game> Peer<G> {
         Some(Pivot { reach: self.reach_in_a_round(kind), ..Pivot::looking(at, yaw, pitch) })
     }
 
-    /// Where an object faces, in steps of its kind; zeros if that is not known.
+    /// An object's facing, in steps of its kind; zeros if that is not known.
     fn facing_of(&self, id: ObjectId) -> Option<(&Kind, [i32; 2])> {
         let kind = self.simulation.game.schema().kind(id.kind())?;
         let store = &self.simulation.publisher.store;
@@ -110,7 +112,7 @@ impl<G: Game> Peer<G> {
         Metres((kind.spec.max_speed * self.settings.rounds.length.as_secs() as f32).max(1e-3))
     }
 
-    /// A neighbour says where it looks.
+    /// A neighbour stated its gaze.
     pub(super) fn on_gaze(&mut self, link: Link, gaze: Gaze) {
         let Some(player) = self.links.get(&link).map(|it| it.player) else { return };
         let steps = self.facing_of(self.avatar_of(player)).map(|known| known.1);
@@ -119,8 +121,8 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// States the gaze to peers that would grade their avatar wrongly by what they know of ours. If they would
-    /// be too loose that is said at once, if too strict with the next frame.
+    /// States the gaze to peers that would grade their avatar wrongly by what they know of ours: at
+    /// once if their bounds would be too loose, with the next frame if too strict.
     pub(super) fn update_gaze(&mut self, tick: Tick) {
         let Some(view) = self.view(self.settings.view) else { return };
         let publisher = &self.simulation.publisher;

@@ -1,7 +1,8 @@
-//! What peers say to each other. The bytes are described in `docs/WIRE.md`.
+//! The messages between peers. `docs/WIRE.md` describes the bytes.
 //!
-//! **Datagrams** may be lost: at most one a tick to each neighbour unless states fill several, with the
-//! acknowledgement, events and a state packet. **Messages** are reliable and ordered: everything else.
+//! **Datagrams** may be lost: at most one per tick to each neighbour unless states fill several,
+//! with acknowledgement, events and a state packet. **Messages** are reliable and ordered:
+//! everything else.
 
 use super::identity::{Key, Sealable, Sealed};
 use super::ownership::OwnerClaim;
@@ -12,26 +13,25 @@ use serde::{Deserialize, Serialize};
 use std::f32::consts::TAU;
 
 const FRAME: u8 = VERSION << 4 | 5;
-/// What a frame may add to a state packet.
+/// Bytes that a frame may add to a state packet.
 pub const FRAME_ROOM: usize = 16;
 /// The longest contact, in bytes.
 pub const MAX_CONTACT: usize = 96;
-/// Objects that one digest names at most; of more, the first by id.
+/// The most objects named in one digest; of more, the first by id.
 pub const MAX_NAMED: usize = 64;
-/// Digests in one message at most.
+/// The most digests in one message.
 pub const MAX_INTRODUCED: usize = 16;
-/// Objects in one message of changes at most: each takes up to 20 bytes of 16 KiB.
+/// The most objects in one message of changes: each takes up to 20 bytes of 16 KiB.
 const PART: usize = 512;
-/// Sightings in one message at most.
+/// The most sightings in one message.
 pub const MAX_SIGHTED: usize = 32;
 
-/// An object's name in messages: the kind goes to the low end, so that the world's own objects, which
-/// have no origin, take few bytes.
+/// An object's id in messages. The kind is moved to the low bits, so that the ids of the world's
+/// own objects, which have no origin, take few bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Named(u64);
 
 impl Named {
-    /// The object.
     pub fn id(self) -> ObjectId {
         ObjectId(self.0.rotate_right(8))
     }
@@ -48,13 +48,11 @@ impl From<ObjectId> for Named {
 pub struct Gaze(pub [u8; 2]);
 
 impl Gaze {
-    /// The gaze along these angles.
     pub fn along(angles: [Radians; 2]) -> Gaze {
         let turn = |angle: Radians| (angle.0 / TAU * 256.0).round() as i32;
         Gaze(angles.map(|angle| turn(angle).rem_euclid(256) as u8))
     }
 
-    /// Its angles.
     pub fn angles(self) -> [Radians; 2] {
         self.0.map(|part| Radians(f32::from(part) / 256.0 * TAU))
     }
@@ -63,15 +61,15 @@ impl Gaze {
 /// A datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PeerDatagram<'a> {
-    /// What arrived.
+    /// The packets that arrived.
     pub ack: Option<Ack>,
-    /// Whether the other end should say something, whatever it is.
+    /// Whether the other end should reply with anything.
     pub asks: bool,
-    /// Where the sender's player looks, when what the other end knows of it would mislead.
+    /// The gaze of the sender's player, if the facing that the other end knows would mislead.
     pub gaze: Option<Gaze>,
     /// Events, one after the other.
     pub events: &'a [u8],
-    /// A state packet, or nothing.
+    /// A state packet; empty if there is none.
     pub state: &'a [u8],
 }
 
@@ -84,7 +82,7 @@ impl<'a> PeerDatagram<'a> {
         out.push(flags.iter().enumerate().map(|(bit, set)| u8::from(*set) << bit).sum());
         if let Some(ack) = self.ack {
             out.extend(ack.newest.to_le_bytes());
-            // Those that did not arrive: few, and seldom long ago.
+            // The packets that did not arrive: few, and rarely long ago.
             let mut missing = !ack.before;
             while missing > 0x7f {
                 out.push(missing as u8 | 0x80);
@@ -128,42 +126,43 @@ impl<'a> PeerDatagram<'a> {
             (frame.events, rest) = after.split_at_checked(length)?;
         }
         frame.state = rest;
-        // A flag and what it speaks of go together.
+        // A flag is set exactly if its content is there.
         (rest.is_empty() == (flags & 4 == 0)).then_some(frame)
     }
 }
 
-/// A low-rate account of a peer, signed, passed on by others.
+/// A signed summary of a peer, sent rarely and passed on by others.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Digest {
-    /// Whose.
+    /// The author's key.
     pub key: Key,
-    /// Higher each time; 0 before its author is in the world.
+    /// Higher each time; 0 before the author is in the world.
     pub number: u32,
-    /// Where its avatar is, in whole units.
+    /// Where the author's avatar is, in whole units.
     pub at: [i32; 3],
-    /// How to reach it; the transport's matter.
+    /// How to reach the author; only the transport reads it.
     pub contact: Vec<u8>,
-    /// The world's objects that it owns, and their epochs.
+    /// The world's objects that it owns, with their epochs.
     pub owned: Vec<(Named, u32)>,
-    /// Those of them that every peer must know, because they have no place: id, tick, lanes.
+    /// Those of them without a place, which every peer must know: id, tick, lanes.
     pub boards: Vec<(Named, u32, Vec<i32>)>,
-    /// It has left.
+    /// The author has left.
     pub gone: bool,
 }
 
 impl Digest {
-    /// Its number: it rises even if the peer begins anew, and is never twice the same.
+    /// The number for a time of the world: it rises even if the peer restarts, and is never used
+    /// twice.
     pub fn number_at(time: Micros) -> u32 {
         (time.0 / 10_000) as u32
     }
 
-    /// Whether its author was in the world, and knew the time.
+    /// Whether the author was in the world, and so knew the time.
     pub fn is_dated(&self) -> bool {
         self.number > 0
     }
 
-    /// When it was made, in the world's time.
+    /// When it was signed, in the world's time.
     pub fn made_at(&self) -> Micros {
         Micros(u64::from(self.number) * 10_000)
     }
@@ -176,20 +175,19 @@ impl Sealable for Digest {
     }
 }
 
-/// Something asked of an object that another peer owns.
+/// An action on an object that another peer owns.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Ask {
-    /// The asking peer.
+    /// The key of the requesting peer.
     pub key: Key,
-    /// The asker's running number: it is carried out once, however often it arrives.
+    /// The requester's running number: the action is carried out once, however often it arrives.
     pub number: u32,
-    /// Of which object.
     pub object: Named,
-    /// In whose turn: an object of the asker's, or none for the player.
+    /// The object in whose step a rule requests it; `None`: the player does.
     pub turn: Option<Named>,
-    /// The tick that the asker saw.
+    /// The tick that the requester saw.
     pub seen: u32,
-    /// Postcard of the game's action.
+    /// The game's action in postcard.
     pub action: Vec<u8>,
 }
 
@@ -210,62 +208,64 @@ impl Ask {
     }
 }
 
-/// What changed at a peer since it last said so; to a new neighbour, all there is.
+/// Changes of links and objects at a peer since its last such message; to a new neighbour, all of
+/// them.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Changes {
-    /// It has a link with these now,
+    /// New links.
     #[serde(with = "rising")]
     pub linked: Vec<u32>,
-    /// and with these no more.
+    /// Closed links.
     #[serde(with = "rising")]
     pub unlinked: Vec<u32>,
-    /// It owns these now, at this epoch,
+    /// Objects that the sender owns now, with their epochs.
     pub gained: Vec<(Named, u32)>,
-    /// handed these over or yielded them, to which peer at which epoch,
+    /// Objects that it handed over or yielded: the new owner and epoch.
     pub gave: Vec<(Named, u32, u32)>,
-    /// and these are no more.
+    /// Objects that were removed.
     pub removed: Vec<(Named, u32)>,
 }
 
 impl Changes {
-    /// There is a link with a peer.
+    /// Notes a new link.
     pub fn link(&mut self, player: PlayerId) {
         self.unlinked.retain(|it| *it != player.0);
         self.linked.push(player.0);
     }
 
-    /// There is none any more. A peer that hears of both at once takes the last word for the truth.
+    /// Notes a closed link. If a message contains both, the receiver takes the last one as the
+    /// truth.
     pub fn unlink(&mut self, player: PlayerId) {
         self.linked.retain(|it| *it != player.0);
         self.unlinked.push(player.0);
     }
 
-    /// An object is the sender's. Of what is said of an object at once, the last word counts.
+    /// Notes an object that the sender owns. Of several changes of an object, the last one counts.
     pub fn gain(&mut self, id: ObjectId, epoch: Epoch) {
-        self.unsay(id.into());
+        self.forget_object(id.into());
         self.gained.push((id.into(), epoch.0));
     }
 
-    /// It is another peer's.
+    /// Notes an object that another peer owns now.
     pub fn give(&mut self, id: ObjectId, to: OwnerClaim) {
-        self.unsay(id.into());
+        self.forget_object(id.into());
         self.gave.push((id.into(), to.epoch.0, to.owner.0));
     }
 
-    /// It is no more; whatever its epoch was, no later one is honest.
+    /// Notes a removed object; no claim on it at any epoch is honest from now on.
     pub fn remove(&mut self, id: ObjectId) {
-        self.unsay(id.into());
+        self.forget_object(id.into());
         self.removed.push((id.into(), u32::MAX));
     }
 
-    /// The news of objects; news of links stays, and can wait.
+    /// Takes the changes of objects; changes of links stay, and can wait.
     pub fn take_objects(&mut self) -> Changes {
         let (linked, unlinked) =
             (std::mem::take(&mut self.linked), std::mem::take(&mut self.unlinked));
         std::mem::replace(self, Changes { linked, unlinked, ..Changes::default() })
     }
 
-    /// The same in parts that fit a message each; news of links is in the first.
+    /// Splits it into parts that fit a message each; changes of links are in the first.
     pub fn parts(mut self) -> Vec<Changes> {
         let mut parts = Vec::new();
         while self.gained.len() + self.gave.len() + self.removed.len() > PART {
@@ -282,19 +282,19 @@ impl Changes {
         parts
     }
 
-    fn unsay(&mut self, object: Named) {
+    fn forget_object(&mut self, object: Named) {
         self.gained.retain(|it| it.0 != object);
         self.gave.retain(|it| it.0 != object);
         self.removed.retain(|it| it.0 != object);
     }
 
-    /// Whether there is nothing to say.
     pub fn is_empty(&self) -> bool {
         *self == Changes::default()
     }
 }
 
-/// Players in rising order, each as its distance from the one before: three bytes instead of four.
+/// Players in ascending order, each as the difference from the one before: three bytes instead of
+/// four.
 mod rising {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -311,7 +311,7 @@ mod rising {
         let mut steps = Vec::<u32>::deserialize(from)?;
         let mut before = 0u32;
         for step in &mut steps {
-            // A list that wraps is not one that was ever written, and would not be written so again.
+            // A list that wraps cannot come from the writer.
             let next = before.checked_add(*step);
             before = next.ok_or_else(|| D::Error::custom("players are not in rising order"))?;
             *step = before;
@@ -320,20 +320,19 @@ mod rising {
     }
 }
 
-/// A whole object that changes hands.
+/// A whole object that changes owners.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Transfer {
-    /// The object.
     pub object: Named,
     /// Its epoch with the new owner.
     pub epoch: u32,
     /// All of its lanes.
     pub lanes: Vec<i32>,
-    /// What was asked of it of late and done: asker and number.
+    /// Actions on it that were carried out recently: requester and number.
     pub done: Vec<(u32, u32)>,
 }
 
-/// What is said on the reliable stream.
+/// Messages on the reliable stream.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum PeerMessage {
     /// First on every link, by both ends.
@@ -342,57 +341,57 @@ pub enum PeerMessage {
         versions: Vec<u8>,
         /// The hash of the schema.
         schema: u64,
-        /// The peer's key.
+        /// The sender's digest, which contains its key.
         digest: Sealed,
-        /// Its own clock, microseconds; comes back in `Time`.
+        /// The sender's clock in microseconds; returned in `Time`.
         clock: u64,
-        /// Whether it is in the world already.
+        /// Whether the sender is in the world already.
         inside: bool,
     },
-    /// Answers a newcomer's `Hello`.
+    /// Answers the `Hello` of a new peer.
     Time {
-        /// The newcomer's clock,
+        /// The new peer's clock.
         echo: u64,
-        /// and the world's time as it was heard.
+        /// The world's time when the hello arrived.
         time: u64,
     },
-    /// How this end wants to be told: by one of the game's views, as seen from where, and whether it
-    /// cares for the link at all. Said again when it changes.
+    /// How the sender wants to be updated: by which of the game's views and from where, and whether
+    /// it wants the link at all. Sent again when it changes.
     Subscribe {
-        /// The view.
+        /// The number of the view.
         view: u8,
-        /// The object that a spectator looks from; none: its avatar.
+        /// The object that a spectator looks from; `None`: the sender's avatar.
         watched: Option<Named>,
         /// Whether the link is wanted.
         wanted: bool,
     },
-    /// What changed.
     Changes(Changes),
-    /// Others' digests, or this end's.
+    /// Digests of others, or of the sender.
     Members(Vec<Sealed>),
-    /// Own this from now on.
+    /// Hands an object over.
     Give(Transfer),
-    /// Taken over, at this epoch; the highest number there is: not taken.
+    /// Confirms an object, at this epoch; `u32::MAX`: it was not accepted.
     Took(Named, u32),
-    /// A peer claims what this end takes for yours: the object, the epoch, the claimant. Answered by
-    /// `Changes`.
+    /// Another peer claims an object that the sender believes to be yours: the object, the epoch,
+    /// the claimant. Answered by `Changes`.
     Claimed(Named, u32, u32),
-    /// For an object's owner, here or further on.
+    /// An [`Ask`] for an object's owner, here or further on, and how many links it has travelled.
     Ask(Sealed, u8),
-    /// An asker's number is dealt with.
+    /// The answer to an action: requester and number.
     Done(u32, u32),
-    /// Good-bye: to this link alone, or for good.
+    /// Goodbye.
     Bye {
-        /// For good.
+        /// True: the sender leaves the game. False: it closes this link.
         leaving: bool,
     },
-    /// Players that this end sees near the other end, which may not see them: numbers and places, in whole units.
+    /// Players that the sender sees near the receiver, which may not see them: numbers and places,
+    /// in whole units.
     Sighted(Vec<(u32, [i32; 3])>),
-    /// The digests of these players, please: answered by `Members`.
+    /// Requests the digests of these players, which `Members` answers.
     Who(Vec<u32>),
 }
 
-/// The player behind a number on the wire.
+/// The player with this number.
 pub(super) fn player(number: u32) -> PlayerId {
     PlayerId(number)
 }
@@ -435,7 +434,7 @@ mod tests {
         let changes = Changes { linked: vec![7, u32::MAX], ..Changes::default() };
         let bytes = write_message(&changes);
         assert_eq!(read_message(&bytes), Some(changes));
-        // The distances of the list at hand, and the four others that are empty.
+        // The differences of this list, and the four other lists, which are empty.
         let wrapping = [&write_message(&vec![7, u32::MAX])[..], &[0; 4]].concat();
         assert_eq!(wrapping.len(), bytes.len(), "the same shape");
         assert_eq!(read_message::<Changes>(&wrapping), None);

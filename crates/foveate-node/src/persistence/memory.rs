@@ -4,15 +4,16 @@ use super::KeptObjects;
 use crate::game::PlayerId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names that are remembered. Beyond, the player that left first is forgotten, with the kept objects.
+/// Players that are remembered. Beyond this, the player that left first is forgotten, with the kept
+/// objects.
 pub const MAX_NAMES: usize = 4_096;
 
-/// Keeps players' numbers and objects in memory, for [`MAX_NAMES`] players that left and all that are in.
+/// Keeps the numbers and objects of all connected players, and of [`MAX_NAMES`] players that left.
 #[derive(Debug, Default)]
 pub struct MemoryStorage {
     numbers: BTreeMap<String, u32>,
     players: BTreeMap<u32, Visitor>,
-    /// Players that left, in order.
+    /// Players that left, in the order of leaving.
     gone: BTreeSet<(u64, u32)>,
     /// Numbers of forgotten players.
     free: Vec<u32>,
@@ -23,13 +24,13 @@ pub struct MemoryStorage {
 struct Visitor {
     name: String,
     kept: KeptObjects,
-    /// When they left; `None` while they are in.
+    /// When the player left, as a counter; `None` while connected.
     left: Option<u64>,
 }
 
 impl MemoryStorage {
-    /// The number of a joining player, and what was kept. It stays kept: a player whose link breaks before they are
-    /// in has not had it.
+    /// The number of a joining player, and the kept objects. They stay kept until the player has
+    /// joined, because the link can break before that.
     pub fn enter(&mut self, name: &str) -> (PlayerId, KeptObjects) {
         if let Some(number) = self.numbers.get(name).copied() {
             let visitor = self.players.entry(number).or_default();
@@ -45,12 +46,12 @@ impl MemoryStorage {
         let number = self.free.pop().unwrap_or(self.players.len() as u32 + 1);
         self.numbers.insert(name.into(), number);
         self.players.insert(number, Visitor { name: name.into(), ..Visitor::default() });
-        // Until they leave for good nothing tells whether they ever came in: the newest of those that left.
+        // Until the player joins, treat it as the one that left last.
         self.mark_gone(number);
         (PlayerId(number), KeptObjects::new())
     }
 
-    /// A player is in: they are not forgotten before they leave.
+    /// Notes that a player has joined, and cannot be forgotten until it leaves.
     pub fn on_joined(&mut self, player: PlayerId) {
         if let Some(left) = self.players.get_mut(&player.0).and_then(|visitor| visitor.left.take())
         {
@@ -58,7 +59,7 @@ impl MemoryStorage {
         }
     }
 
-    /// A player has left; these are to be kept.
+    /// Notes that a player has left, and keeps its objects.
     pub fn leave(&mut self, player: PlayerId, kept: KeptObjects) {
         let Some(visitor) = self.players.get_mut(&player.0) else { return };
         visitor.kept = kept;
@@ -74,12 +75,11 @@ impl MemoryStorage {
         self.gone.insert((self.left, number));
     }
 
-    /// Remembered players.
+    /// The number of remembered players.
     pub fn len(&self) -> usize {
         self.players.len()
     }
 
-    /// Whether no player is remembered.
     pub fn is_empty(&self) -> bool {
         self.players.is_empty()
     }
@@ -91,17 +91,17 @@ mod tests {
     use foveate_wire::ObjectId;
 
     #[test]
-    fn names_that_come_and_go_are_forgotten_and_players_who_are_in_are_not() {
+    fn names_that_come_and_go_are_forgotten_and_connected_players_are_not() {
         let mut memory = MemoryStorage::default();
         let (ada, _) = memory.enter("ada");
         memory.on_joined(ada);
         let mut largest = 0;
         for name in 0..3 * MAX_NAMES {
             let (player, _) = memory.enter(&format!("guest {name}"));
-            assert_ne!(player, ada, "her number is taken");
+            assert_ne!(player, ada, "ada's number is in use");
             largest = largest.max(player.0);
             match name % 3 {
-                // Let in and gone; let in and gone without leaving a thing; never let in.
+                // Joined and left with an object; joined and left without one; never joined.
                 0 => {
                     memory.on_joined(player);
                     memory.leave(player, vec![(ObjectId(7), vec![1])]);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_player_who_was_gone_before_they_were_in_finds_everything_the_next_time() {
+    fn a_player_whose_link_broke_while_joining_gets_everything_the_next_time() {
         let (mut memory, kept) = (MemoryStorage::default(), vec![(ObjectId(7), vec![1, 2])]);
         let (ada, _) = memory.enter("ada");
         memory.leave(ada, kept.clone());

@@ -1,12 +1,14 @@
-//! What a server keeps: player numbers, kept objects, used tokens.
+//! What a server stores: player numbers, kept objects, used tokens.
 //!
-//! Without IO: a [`PlayerRegistry`] answers what a server asks its host and decides what is saved, a [`WriteQueue`]
-//! decides what one transaction of a storage contains and what becomes of a transaction that fails. A host runs
-//! them on a file; the laboratory runs the same two on a disk that crashes, fills up and tears writes.
+//! Without IO: a [`PlayerRegistry`] answers a server's requests and decides what is saved; a
+//! [`WriteQueue`] decides what one transaction of a storage contains and how a failed transaction
+//! is handled. A host runs them on a file; the laboratory runs them on a disk that crashes, fills
+//! up and tears writes.
 //!
-//! **One question, one transaction.** A joining player brings a token. Both travel as one [`JoinQuestion`]: the token
-//! is marked as used in the transaction that looks the player up, together with every change handed in before. So
-//! a player is only let in after the token is on the disk, and a transaction that fails uses nothing up.
+//! **One question, one transaction.** A joining player brings a token. Player and token are in one
+//! [`JoinQuestion`]: the transaction that looks the player up also marks the token as used, and
+//! writes every change handed in before. So a player is only accepted once the token is on the
+//! disk, and a failed transaction uses no token.
 //!
 //! ```text
 //! Asked ─▶ PlayerRegistry ─ JoinQuestion ─▶ WriteQueue ─ Batch ─▶ storage
@@ -36,92 +38,92 @@ use std::time::Duration;
 pub struct UnixTime(pub u64);
 
 impl UnixTime {
-    /// So much later.
+    /// This time plus a span; the latest possible time if that is out of range.
     pub fn plus(self, span: Duration) -> UnixTime {
         UnixTime(self.0.saturating_add(span.as_secs()))
     }
 }
 
-/// Tells one connect token from another.
+/// Identifies a connect token.
 pub type TokenId = [u8; 16];
 
-/// Objects by name, with their lanes.
+/// Objects by id, with their lanes.
 pub type KeptObjects = Vec<(ObjectId, Vec<i32>)>;
 
-/// Numbers for new ids that are reserved at a time.
+/// How many numbers for new ids are reserved at a time.
 pub const RESERVED: u64 = 1 << 20;
 
 /// An object as it was saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Saved {
-    /// Its name.
     pub id: ObjectId,
-    /// Its state, in the lanes of the schema that the storage was opened with.
+    /// The state, in the lanes of the schema with which the storage was opened.
     pub lanes: Vec<i32>,
 }
 
 /// A player's number and objects.
 pub type StoredPlayer = (PlayerId, Vec<Saved>);
 
-/// What happened to an object.
+/// A change to store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StorageChange<'a> {
-    /// This is its state now; perhaps the same as before.
+    /// The object's current state; perhaps the same as before.
     Saved(ObjectId, &'a [i32]),
-    /// It is no more.
+    /// The object was removed.
     Removed(ObjectId),
 }
 
-/// What became of a batch of changes.
+/// How many changes of a batch were accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Taken {
     /// Will be written.
     pub taken: usize,
-    /// Were saved like this already.
+    /// Were not written, because the same state is saved already.
     pub unchanged: usize,
-    /// Found no room, because the storage is away for long; hand them in again.
+    /// Found no room, because the storage has been unavailable for long; hand them in again.
     pub refused: usize,
-    /// Have a kind or lanes that the storage's schema does not have; never written.
+    /// Have a kind or lanes that do not fit the storage's schema; never written.
     pub unfit: usize,
 }
 
-/// Asks for a player; a name that was never here gets a number.
+/// Looks up a player; a new name gets a number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JoinQuestion {
-    /// Comes back with the answer.
+    /// Returned with the answer.
     pub ticket: u64,
     /// The player's name.
     pub name: String,
-    /// The token that is used up by the answer, and when it expires.
+    /// The token that the answer uses up, with its expiry.
     pub token: Option<(TokenId, UnixTime)>,
-    /// The time by the host's clock.
+    /// The host's time.
     pub now: UnixTime,
 }
 
 /// The answer to a [`JoinQuestion`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JoinAnswer<E> {
-    /// What was asked. With an error its token is not used up.
+    /// The question. If `player` is an error, its token is not used up.
     pub question: JoinQuestion,
     /// The player's number and objects.
     pub player: Result<StoredPlayer, E>,
 }
 
-/// What a [`PlayerRegistry`] needs of a storage: takes changes and questions without waiting, answers later.
+/// What a [`PlayerRegistry`] needs of a storage. Calls do not wait: answers come by `poll`.
 pub trait PlayerStorage {
-    /// Takes the state of objects, those that changed and perhaps others. All of a call are written by one
-    /// transaction.
+    /// Takes the states of objects: those that changed, perhaps others too. One transaction writes
+    /// all changes of a call.
     fn save<'a>(&mut self, batch: impl IntoIterator<Item = StorageChange<'a>>) -> Taken;
 
-    /// The object is not in the world any more, but stays stored: its player has left.
+    /// The object left the world with its player, but stays stored.
     fn forget(&mut self, id: ObjectId);
 
     /// Takes a question; false if too many are open.
     fn ask(&mut self, question: JoinQuestion) -> bool;
 
-    /// The next answer: what was asked, and the player, or why the storage does not have one.
+    /// The next answer: the question, and the player or why the storage cannot look it up.
     fn poll(&mut self) -> Option<(JoinQuestion, Result<StoredPlayer, Refusal>)>;
 
-    /// Reserves numbers for new ids up to this one, and returns up to which one they are reserved by now.
+    /// Asks to reserve the numbers for new ids below `end`, and returns the end of those reserved
+    /// so far.
     fn reserve_ids(&mut self, end: u64) -> u64;
 }

@@ -1,5 +1,5 @@
-//! What waits for a storage: which changes and questions one transaction contains, and what becomes of them if it
-//! fails.
+//! What waits for a storage: which changes and questions one transaction contains, and what happens
+//! to them if it fails.
 
 use super::{JoinAnswer, JoinQuestion, StorageChange, Taken};
 use foveate_wire::ObjectId;
@@ -7,27 +7,27 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Objects whose changes wait at most. While the storage is away, up to three times as many may be in
-/// memory: those that wait, those that were refused, and those that came meanwhile.
+/// The most objects whose changes wait. While the storage is unavailable, up to three times as many
+/// may be in memory: waiting, failed, and newly arrived.
 pub const MAX_WAITING: usize = 1 << 17;
-/// Questions that are open at most, answers that were not polled included.
+/// The most open questions, including answers that were not polled.
 pub const MAX_QUESTIONS: usize = 4_096;
-/// Objects whose last saved state is remembered, to tell what changed; others are always written.
+/// Objects whose last saved state is remembered for comparison; others are always written.
 pub const MAX_KNOWN: usize = 1 << 20;
 
-/// Objects by id; `None` is a removal.
+/// Changed objects by id; `None` is a removal.
 pub type Changes = BTreeMap<ObjectId, Option<Arc<[i32]>>>;
 
-/// One of them.
+/// One changed object; `None` is a removal.
 pub type Changed = (ObjectId, Option<Arc<[i32]>>);
 
-/// The last state handed in of each object: what has not changed since is not written again.
+/// The last state handed in for each object, so that unchanged objects are not written again.
 #[derive(Debug, Default)]
 pub struct SavedStates(BTreeMap<ObjectId, Arc<[i32]>>);
 
 impl SavedStates {
-    /// Those changes that are new, beside the count of the others; `fits` tells whether the storage's schema has
-    /// such an object.
+    /// Returns the changes that differ from the saved states, and the counts of the others. `fits`
+    /// tells whether the storage's schema has such an object.
     pub fn sort_out<'a>(
         &self,
         batch: impl IntoIterator<Item = StorageChange<'a>>,
@@ -49,7 +49,7 @@ impl SavedStates {
         (taken, fresh)
     }
 
-    /// This is what was handed in of an object.
+    /// Stores the state that was handed in for an object.
     pub fn remember(&mut self, id: ObjectId, lanes: Option<Arc<[i32]>>) {
         match lanes {
             Some(lanes) if self.0.len() < MAX_KNOWN || self.0.contains_key(&id) => {
@@ -60,13 +60,13 @@ impl SavedStates {
         }
     }
 
-    /// The object is not in the world any more.
+    /// Forgets an object that left the world.
     pub fn forget(&mut self, id: ObjectId) {
         self.0.remove(&id);
     }
 }
 
-/// How a queue's storage is doing. Counters only ever grow.
+/// The state of a queue and its storage. Counters only grow.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct WriterReport {
     /// Transactions that reached the disk.
@@ -75,38 +75,38 @@ pub struct WriterReport {
     pub written: u64,
     /// Objects removed by them.
     pub removed: u64,
-    /// Transactions that failed and were put off.
+    /// Transactions that failed, and will be tried again.
     pub errors: u64,
     /// Changes that found no room.
     pub refused: u64,
     /// Objects whose changes wait now.
     pub waiting: usize,
-    /// Why the last transaction failed; `None` if it did not.
+    /// Why the last transaction failed; `None` if it succeeded.
     pub trouble: Option<String>,
 }
 
 /// What one transaction writes.
 #[derive(Clone, Default, Debug)]
 pub struct Batch {
-    /// States of objects; written first, so that a player that is looked up is up to date.
+    /// States of objects. Write these first, so that a player that is looked up is up to date.
     pub changes: Changes,
-    /// Players to look up, with the tokens that they use up.
+    /// Players to look up, with the tokens that this uses up.
     pub questions: Vec<JoinQuestion>,
-    /// Numbers of ids are to be reserved up to here.
+    /// Reserve the numbers for ids below this.
     pub next_id: Option<u64>,
 }
 
-/// What waits for a storage, and how that is doing.
+/// The changes and questions that wait for a storage, and the state of the storage.
 #[derive(Debug)]
 pub struct WriteQueue<E> {
     changes: Changes,
     questions: Vec<JoinQuestion>,
     answers: VecDeque<JoinAnswer<E>>,
-    /// Questions that were taken and whose answers were not polled.
+    /// Questions accepted whose answers were not polled.
     open: usize,
-    /// Numbers of ids are to be reserved up to here,
+    /// Numbers for ids below this are to be reserved.
     next_id: u64,
-    /// and are up to there.
+    /// Numbers for ids below this are reserved on the disk.
     reserved_ids: u64,
     report: WriterReport,
 }
@@ -126,7 +126,8 @@ impl<E> Default for WriteQueue<E> {
 }
 
 impl<E> WriteQueue<E> {
-    /// Takes a change; false if it finds no room. Of an object whose change still waits, only the newest is kept.
+    /// Takes a change; false if there is no room. Only the newest waiting change of an object is
+    /// kept.
     pub fn enter(&mut self, id: ObjectId, lanes: Option<Arc<[i32]>>) -> bool {
         let full = self.changes.len() >= MAX_WAITING;
         match self.changes.entry(id) {
@@ -157,22 +158,22 @@ impl<E> WriteQueue<E> {
         Some(answer)
     }
 
-    /// Reserves numbers for new ids up to this one; see [`reserved_ids`](WriteQueue::reserved_ids).
+    /// Asks to reserve the numbers for ids below `end`; see
+    /// [`reserved_ids`](WriteQueue::reserved_ids).
     pub fn reserve_ids(&mut self, end: u64) {
         self.next_id = self.next_id.max(end);
     }
 
-    /// Numbers below this one are reserved on the disk; 0 before the first reservation.
+    /// The end of the numbers that are reserved on the disk; 0 before the first reservation.
     pub fn reserved_ids(&self) -> u64 {
         self.reserved_ids
     }
 
-    /// How the storage is doing.
     pub fn report(&self) -> WriterReport {
         WriterReport { waiting: self.changes.len(), ..self.report.clone() }
     }
 
-    /// Whether a question waits that a storage which works should be asked at once.
+    /// Whether a question waits, so that a working storage should be called at once.
     pub fn has_urgent(&self) -> bool {
         !self.questions.is_empty()
     }
@@ -182,8 +183,8 @@ impl<E> WriteQueue<E> {
         self.report.trouble.is_some()
     }
 
-    /// What the next transaction writes; `None` if there is nothing to do. While the storage is away an empty one is
-    /// tried, too, or nothing would find out that it is back.
+    /// The contents of the next transaction; `None` if there is nothing to do. While the storage is
+    /// unavailable, empty transactions are tried too, to notice when it is back.
     pub fn take_batch(&mut self) -> Option<Batch> {
         let next_id = (self.next_id > self.reserved_ids).then_some(self.next_id);
         let idle = self.changes.is_empty() && self.questions.is_empty() && next_id.is_none();
@@ -194,7 +195,7 @@ impl<E> WriteQueue<E> {
         Some(Batch { changes, questions: std::mem::take(&mut self.questions), next_id })
     }
 
-    /// The transaction of a batch is on the disk; these are the answers to its questions.
+    /// Reports that a batch is on the disk, with the answers to its questions.
     pub fn on_written(&mut self, batch: &Batch, answers: Vec<JoinAnswer<E>>) {
         let removed = batch.changes.values().filter(|lanes| lanes.is_none()).count();
         self.reserved_ids = batch.next_id.unwrap_or(self.reserved_ids);
@@ -205,13 +206,14 @@ impl<E> WriteQueue<E> {
         self.answers.extend(answers);
     }
 
-    /// Takes the changes that came while a transaction was tried, to be merged into its batch without a lock.
+    /// Takes the changes that arrived during a transaction, to merge them into its batch without a
+    /// lock.
     pub fn take_newer(&mut self) -> Changes {
         std::mem::take(&mut self.changes)
     }
 
-    /// The transaction of a batch failed: its changes wait again, unless something newer does, and its questions are
-    /// refused.
+    /// Reports that a batch failed: its changes wait again unless newer ones do, and its questions
+    /// are refused.
     pub fn on_failed(&mut self, mut batch: Batch, trouble: &str, refusal: impl Fn() -> E) {
         self.report.errors += 1;
         self.report.trouble = Some(trouble.to_owned());
@@ -220,7 +222,7 @@ impl<E> WriteQueue<E> {
         self.refuse(batch.questions, refusal);
     }
 
-    /// Refuses the questions that wait: the storage is away.
+    /// Refuses the waiting questions, because the storage is unavailable.
     pub fn refuse_waiting(&mut self, refusal: impl Fn() -> E) {
         let questions = std::mem::take(&mut self.questions);
         self.refuse(questions, refusal);

@@ -1,5 +1,5 @@
-//! Answers what a server asks its host: which player a name is, what was kept, whether a token was used; and hands
-//! what is to be kept to a storage.
+//! Answers a server's requests to its host (which player has a name, which objects are kept,
+//! whether a token was used), and hands changes to a storage.
 
 use super::{
     JoinQuestion, KeptObjects, PlayerStorage, RESERVED, StorageChange, TokenId, UnixTime,
@@ -12,17 +12,17 @@ use crate::session::Refusal;
 use crate::simulation::Simulation;
 use std::collections::BTreeMap;
 
-/// Objects are saved in parts, one a tick: in so many at most,
+/// Kept objects are saved in at most this many parts, one per tick.
 const MAX_PARTS: u32 = 8;
 
-/// Looks players up in a storage and keeps what they leave.
+/// Looks players up in a storage, and stores their objects.
 ///
-/// Every [`enter`](PlayerRegistry::enter) gets one command, at once or by [`poll`](PlayerRegistry::poll).
+/// Each [`enter`](PlayerRegistry::enter) produces one command, at once or by
+/// [`poll`](PlayerRegistry::poll).
 #[derive(Debug)]
 pub struct PlayerRegistry<S> {
-    /// The storage.
     pub storage: S,
-    /// Tokens that were used, in this run and earlier ones.
+    /// Tokens used in this run and earlier ones.
     pub used: UsedTokens,
     /// The links that wait for an answer, by ticket.
     asked: BTreeMap<u64, Link>,
@@ -31,16 +31,16 @@ pub struct PlayerRegistry<S> {
 }
 
 impl<S: PlayerStorage> PlayerRegistry<S> {
-    /// For a server with so many ticks a second.
+    /// For a server with this many ticks per second.
     pub fn new(storage: S, tick_hz: u32) -> PlayerRegistry<S> {
-        // At slow rates in fewer parts, so that each object is saved within half a second.
+        // Fewer parts at low tick rates, so that each object is saved within half a second.
         let parts = (tick_hz * 2 / 5).clamp(1, MAX_PARTS);
         let (used, asked) = (UsedTokens::default(), BTreeMap::new());
         PlayerRegistry { storage, used, asked, tickets: 0, parts }
     }
 
-    /// A player asks to join under a name, with a token that is valid but for having been used. `None`: the storage
-    /// is asked, [`poll`](PlayerRegistry::poll) has the answer.
+    /// A player asks to join under a name, with a token that is valid unless it was used before.
+    /// `None`: the storage is asked, and [`poll`](PlayerRegistry::poll) returns the answer.
     pub fn enter(
         &mut self,
         link: Link,
@@ -71,12 +71,12 @@ impl<S: PlayerStorage> PlayerRegistry<S> {
         None
     }
 
-    /// A token whose player was not let in may be used again.
+    /// Makes a token usable again, because its player was not accepted.
     fn release(&mut self, token: Option<(TokenId, UnixTime)>) {
         token.into_iter().for_each(|(id, until)| self.used.remove(id, until));
     }
 
-    /// The next answer of the storage, for the server.
+    /// The next command for the server, from an answer of the storage.
     pub fn poll(&mut self) -> Option<ServerCommand> {
         loop {
             let (question, player) = self.storage.poll()?;
@@ -97,16 +97,16 @@ impl<S: PlayerStorage> PlayerRegistry<S> {
         }
     }
 
-    /// A player has left; these are to be kept.
+    /// Stores the objects of a player who left.
     pub fn leave(&mut self, _: PlayerId, kept: &KeptObjects) {
         self.storage.save(kept.iter().map(|(id, lanes)| StorageChange::Saved(*id, lanes)));
         kept.iter().for_each(|(id, _)| self.storage.forget(*id));
     }
 
-    /// After each tick: saves the part of the kept objects whose turn it is, of which unchanged ones cost a
-    /// comparison, and those that rules created; forgets those that rules removed; and sees to it that numbers for
-    /// new ids are left. What one tick created and removed is written by one transaction: a rule that turns an object
-    /// into another one loses neither.
+    /// Call after each tick. Saves the next part of the kept objects (unchanged ones cost a
+    /// comparison) and those that rules created, deletes those that rules removed, and reserves
+    /// more numbers for ids in time. One transaction writes all that a tick created and removed, so
+    /// that a rule which turns one object into another loses neither.
     pub fn save<G: Game>(&mut self, simulation: &mut Simulation<G>, tick: u32) {
         if simulation.ids.left() < RESERVED / 2 {
             let end = simulation.ids.next() + RESERVED;
@@ -116,7 +116,7 @@ impl<S: PlayerStorage> PlayerRegistry<S> {
         self.save_some(simulation, |row| row % parts == tick % parts);
     }
 
-    /// Saves all of them: at the beginning and at the end.
+    /// Saves all kept objects: at the start and at the end.
     pub fn save_all<G: Game>(&mut self, simulation: &Simulation<G>) {
         self.save_some(simulation, |_| true);
     }

@@ -1,16 +1,17 @@
-//! Which tokens were used.
+//! Used connect tokens.
 
 use super::{TokenId, UnixTime};
 use std::collections::BTreeSet;
 
-/// Used tokens that are remembered; with so many alive, no more are taken.
+/// The most used tokens remembered; while all of them are valid, no others are accepted.
 pub const MAX_REMEMBERED: usize = 1 << 16;
 
-/// Remembers each used token until it expires, whatever the clock does.
+/// Remembers each used token until it expires, even if the clock jumps.
 ///
-/// A clock that jumps ahead makes tokens expire early, and they are forgotten. Once it is put right they would be
-/// valid, and new, again. So the latest expiry among the forgotten tokens is remembered, and tokens that expire no
-/// later are taken for expired: [`UsedTokens::horizon`].
+/// A clock that jumps ahead makes tokens expire early, and they are forgotten. When the clock is
+/// set back, these tokens would be valid and unused again. So the latest expiry among forgotten
+/// tokens is kept, and tokens that expire no later are treated as expired: see
+/// [`UsedTokens::horizon`].
 #[derive(Clone, Debug, Default)]
 pub struct UsedTokens {
     used: BTreeSet<TokenId>,
@@ -29,7 +30,7 @@ impl UsedTokens {
         room
     }
 
-    /// The token was not used after all: what it was shown for did not happen.
+    /// Makes a token unused again, because the join did not happen.
     pub fn remove(&mut self, id: TokenId, until: UnixTime) {
         if self.expiring.remove(&(until, id)) {
             self.used.remove(&id);
@@ -41,7 +42,8 @@ impl UsedTokens {
         self.used.contains(id)
     }
 
-    /// Tokens that expire at or before this time are not taken: some of them were used and forgotten.
+    /// Tokens that expire at or before this time are rejected: some of them were used and
+    /// forgotten.
     pub fn horizon(&self) -> UnixTime {
         self.horizon
     }
@@ -60,12 +62,10 @@ impl UsedTokens {
         }
     }
 
-    /// How many are remembered.
     pub fn len(&self) -> usize {
         self.used.len()
     }
 
-    /// Whether none is remembered.
     pub fn is_empty(&self) -> bool {
         self.used.is_empty()
     }

@@ -122,9 +122,11 @@ impl<G: Game> RegionServer<G> {
     }
 
     /// The region for a player that may begin in any: the one that another server chose, or that with the fewest players.
+    /// Choosing again would send the player round in circles while servers know of each other's players only what was
+    /// so a second ago.
     fn beginning(&self, link: Link) -> Option<RegionId> {
         let wanted = match self.players.links.get(&link) {
-            Some((LinkState::Joining(join), _)) => join.wanted,
+            Some((LinkState::Joining(join), _)) => join.region,
             _ => None,
         };
         let open = |id: &RegionId| {
@@ -350,6 +352,7 @@ impl<G: Game> RegionServer<G> {
         let (region, server) = to;
         if join.redirect.as_ref().is_none_or(|it| (it.region, it.server) != to) {
             join.redirect = Some(Redirection { ticket, server, region, sent: None });
+            self.count_sent(region, server);
         }
         self.repeat_redirect(link, now);
     }

@@ -187,7 +187,7 @@ impl<G: Game> RegionServer<G> {
         let Some((link, version)) = waiting else { return };
         let resume = Some(entrant.resume);
         let join =
-            Join { name: entrant.name, version, resume, probe: 0, wanted: None, redirect: None };
+            Join { name: entrant.name, version, resume, region: None, probe: 0, redirect: None };
         self.set_link(link, LinkState::Joining(join), now);
         self.seat(link, id, player, now);
     }

@@ -50,7 +50,7 @@ use clock::WorldClock;
 use crossing::OutboundSession;
 use foveate_sync::Rounds;
 use foveate_sync::interest::Policy;
-use foveate_wire::{Metres, Micros, ObjectId};
+use foveate_wire::{Bytes, Metres, Micros, ObjectId, Schema};
 use gossip::Gossip;
 use helpers::Helpers;
 use layout::{Layout, LayoutError, Rect, RegionId, ServerId};
@@ -302,6 +302,8 @@ pub enum RegionCommand {
     Admit(Link),
     /// The other answer.
     Reject(Link, Refusal),
+    /// Bytes a round that a player's link carries, as measured; `None`: not known.
+    SetCapacity(Link, Option<Bytes>),
 }
 
 /// What was counted.
@@ -444,6 +446,11 @@ impl<G: Game> RegionServer<G> {
     /// What it was told.
     pub fn settings(&self) -> &RegionSettings {
         &self.settings
+    }
+
+    /// What its objects are made of.
+    pub fn schema(&self) -> &Schema {
+        self.game.schema()
     }
 
     /// The regions that it stands by for, and whether it could take each over at once: its log was read from a snapshot
@@ -653,6 +660,7 @@ impl<G: Game> Node for RegionServer<G> {
                     RegionCommand::Drain => self.balancer.drain(),
                     RegionCommand::Admit(link) => self.admit(link, now),
                     RegionCommand::Reject(link, why) => self.turn_away(link, why),
+                    RegionCommand::SetCapacity(link, bytes) => self.set_capacity(link, bytes),
                 }
                 self.hear_itself(now);
             }

@@ -21,7 +21,7 @@ use crate::session::{
     VERSIONS, is_player_name, read_message, write_message,
 };
 use crate::sessions::{Keys, PlayerSessions, ServerEvent, ServerSettings};
-use foveate_wire::{Micros, ObjectId};
+use foveate_wire::{Bytes, Micros, ObjectId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -72,9 +72,9 @@ pub(super) struct Join {
     pub version: u8,
     /// The key of the session that they resume, if they have one.
     pub resume: Option<ResumeKey>,
+    /// The region that another server sent them to.
+    pub region: Option<RegionId>,
     pub probe: u32,
-    /// The region that another server sent them to, for players that may begin in any.
-    pub wanted: Option<RegionId>,
     /// The redirection that is on its way.
     pub redirect: Option<Redirection>,
 }
@@ -231,6 +231,14 @@ impl<G: Game> RegionServer<G> {
         }
     }
 
+    pub(super) fn set_capacity(&mut self, link: Link, capacity: Option<Bytes>) {
+        if let Some((LinkState::Playing(region, _), _)) = self.players.links.get(&link)
+            && let Some(Region { sessions, simulation, .. }) = self.regions.get_mut(region)
+        {
+            sessions.set_capacity(simulation, link, capacity);
+        }
+    }
+
     pub(super) fn on_client_message(&mut self, link: Link, bytes: &[u8], now: Micros) {
         let Some((state, _)) = self.players.links.get(&link).cloned() else { return };
         if let LinkState::Playing(id, player) = state {
@@ -345,7 +353,7 @@ impl<G: Game> RegionServer<G> {
         else {
             return;
         };
-        let join = Join { name, version, resume, probe: 0, wanted: None, redirect: None };
+        let join = Join { name, version, resume, region: None, probe: 0, redirect: None };
         self.set_link(link, LinkState::Joining(join), now);
         self.advance_join(link, now);
     }
@@ -383,8 +391,8 @@ impl<G: Game> RegionServer<G> {
                 self.publish(Recipient::Server(from), ready, Micros::UNBOUNDED);
             }
             None => {
-                let (resume, wanted) = (expectation.resume, Some(expectation.region));
-                let join = Join { name, version, resume, probe: 0, wanted, redirect: None };
+                let (resume, region) = (expectation.resume, Some(expectation.region));
+                let join = Join { name, version, resume, region, probe: 0, redirect: None };
                 self.set_link(link, LinkState::Joining(join), now);
                 self.advance_join(link, now);
             }
@@ -444,6 +452,14 @@ impl<G: Game> RegionServer<G> {
 
     pub(super) fn owner_of(&self, region: RegionId) -> Option<ServerId> {
         self.layout.as_ref()?.1.get(region).map(|info| info.server)
+    }
+
+    /// A player is sent to another server's region: until that server says how many it has, there is one more.
+    pub(super) fn count_sent(&mut self, region: RegionId, server: ServerId) {
+        let known = self.players.others.get_mut(&server);
+        if let Some(count) = known.and_then(|it| it.players.get_mut(&region)) {
+            *count = count.saturating_add(1);
+        }
     }
 
     /// The region with the fewest players.
@@ -598,7 +614,7 @@ impl<G: Game> RegionServer<G> {
     fn look_for_host(&mut self, link: Link, who: (String, u8, ResumeKey), now: Micros) {
         let (name, version, key) = who;
         let join =
-            Join { name, version, resume: Some(key), probe: 0, wanted: None, redirect: None };
+            Join { name, version, resume: Some(key), region: None, probe: 0, redirect: None };
         self.set_link(link, LinkState::Joining(join), now);
         self.advance_join(link, now);
     }
@@ -620,7 +636,7 @@ impl<G: Game> RegionServer<G> {
             return;
         };
         let Expectation { name, resume, .. } = expectation;
-        let join = Join { name, version, resume, probe: 0, wanted: None, redirect: None };
+        let join = Join { name, version, resume, region: None, probe: 0, redirect: None };
         self.set_link(link, LinkState::Joining(join), now);
         self.advance_join(link, now);
     }

@@ -1,9 +1,9 @@
 //! A dedicated server: one world, and the [sessions](PlayerSessions) of its players.
 //!
-//! Without IO: links, messages and datagrams come in by calls, and leave through an [`Outbox`].
-//! One call of [`Server::tick`] a round does everything else, in order: inputs, rules, events,
-//! states. Whoever hosts it asks [`Server::poll`] what it has to do beside: look a player up,
-//! keep what a leaving one had.
+//! Without IO: links, messages and datagrams are passed in, and leave through an [`Outbox`]. One
+//! call of [`Server::tick`] per round does everything else, in order: inputs, rules, events,
+//! states. The host also polls [`Server::poll`] for its duties: look up a player, keep the objects
+//! of a player who left.
 
 mod window;
 
@@ -21,16 +21,14 @@ use std::sync::Arc;
 
 /// A server of one world.
 pub struct Server<G: Game> {
-    /// The world.
     pub simulation: Simulation<G>,
-    /// Its players.
     sessions: PlayerSessions<G>,
     round: Micros,
     pace: Pace,
 }
 
 impl<G: Game> Server<G> {
-    /// An empty world; call [`Simulation::populate`] or restore what was kept.
+    /// A server with an empty world; call [`Simulation::populate`], or restore the kept objects.
     pub fn new(game: Arc<G>, settings: ServerSettings, keys: Keys) -> Server<G> {
         Server {
             simulation: Simulation::new(Arc::clone(&game), settings.rounds),
@@ -40,12 +38,12 @@ impl<G: Game> Server<G> {
         }
     }
 
-    /// The next thing for the host, if any.
+    /// The next event for the host, if any.
     pub fn poll(&mut self) -> Option<ServerEvent> {
         self.sessions.poll()
     }
 
-    /// Players who are in, with or without a link.
+    /// The number of players with a session, with or without a link.
     pub fn players(&self) -> usize {
         self.sessions.players()
     }
@@ -55,22 +53,22 @@ impl<G: Game> Server<G> {
         self.sessions.is_asked(link)
     }
 
-    /// What was turned down.
+    /// How many joins and messages were refused, by reason.
     pub fn refusals(&self) -> &RefusalCounts {
         self.sessions.refusals()
     }
 
-    /// Work that clients asked for.
+    /// How much work clients requested.
     pub fn work(&self) -> WorkCounts {
         self.sessions.work()
     }
 
-    /// What became of events so far.
+    /// How many events were sent and dropped.
     pub fn event_counts(&self) -> EventCounts {
         self.sessions.event_counts()
     }
 
-    /// Everybody who is in.
+    /// All players with a session.
     pub fn present_players(&self) -> impl Iterator<Item = Present<'_>> {
         self.sessions.present_players()
     }
@@ -80,7 +78,8 @@ impl<G: Game> Server<G> {
         self.sessions.observer_of(player)
     }
 
-    /// The view in force for a player: imposed on them, imposed on all, or their own choice.
+    /// The view in force for a player: set by an operator for the player or for all, or the
+    /// player's choice.
     pub fn view_of(&self, player: PlayerId) -> Option<View> {
         self.sessions.view_of(player)
     }
@@ -110,7 +109,8 @@ impl<G: Game> Server<G> {
         self.sessions.refuse(link, why, out);
     }
 
-    /// Lets a player in whom [`ServerEvent::Asked`] named, with what they had when they left.
+    /// Accepts the player that [`ServerEvent::Asked`] named, with the objects kept from an earlier
+    /// visit.
     pub fn admit(
         &mut self,
         link: Link,
@@ -122,7 +122,7 @@ impl<G: Game> Server<G> {
         self.sessions.admit(&mut self.simulation, link, (player, kept), now, out)
     }
 
-    /// One round: inputs, rules, events, states; then those who are away too long leave.
+    /// Plays one round: inputs, rules, events, states; then ends the sessions that timed out.
     pub fn tick(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
         self.sessions.tick(&mut self.simulation, tick, now, out);
     }
@@ -138,32 +138,32 @@ impl<G: Game> Server<G> {
         self.pace.next()
     }
 
-    /// The host says how long a round took: see [`PlayerSessions::end_round`].
+    /// Reports how long a round took: see [`PlayerSessions::end_round`].
     pub fn end_round(&mut self, took: Micros) {
         self.sessions.end_round(&mut self.simulation, took);
     }
 
-    /// Other resources from now on.
+    /// Sets the resources from now on.
     pub fn set_resources(&mut self, resources: Resources) {
         self.sessions.set_resources(resources);
     }
 
-    /// How much grades give way: 0 while they are as the views ask for, 16 at most.
+    /// How far grades give way: from 0, as the views ask for, to 16.
     pub fn strain(&self) -> f32 {
         self.sessions.strain()
     }
 
-    /// Puts another view in the place of the game's view 0: see [`PlayerSessions::set_first_view`].
+    /// Replaces the game's view 0: see [`PlayerSessions::set_first_view`].
     pub fn set_first_view(&mut self, view: View) -> Result<(), ViewError> {
         self.sessions.set_first_view(&mut self.simulation, view)
     }
 
-    /// Adds a policy beside the game's own: see [`PlayerSessions::add_policy`].
+    /// Adds a policy to the game's: see [`PlayerSessions::add_policy`].
     pub fn add_policy(&mut self, name: impl Into<String>, policy: Arc<dyn Policy>) {
         self.sessions.add_policy(name, policy);
     }
 
-    /// Puts a view in force, or takes it back: see [`PlayerSessions::override_view`].
+    /// Overrides the view, or ends that: see [`PlayerSessions::override_view`].
     pub fn override_view(
         &mut self,
         player: Option<PlayerId>,
@@ -172,27 +172,27 @@ impl<G: Game> Server<G> {
         self.sessions.override_view(&mut self.simulation, player, view)
     }
 
-    /// Another budget in bytes a round, for one player or for all, those who come later included.
+    /// Sets the budget in bytes per round of one player or of all, including those that join later.
     pub fn set_budget(&mut self, player: Option<PlayerId>, budget: Option<Bytes>) {
         self.sessions.set_budget(&mut self.simulation, player, budget);
     }
 
-    /// Bytes a round that a player's link carries: see [`PlayerSessions::set_capacity`].
+    /// Sets the capacity of a link: see [`PlayerSessions::set_capacity`].
     pub fn set_capacity(&mut self, link: Link, capacity: Option<Bytes>) {
         self.sessions.set_capacity(&mut self.simulation, link, capacity);
     }
 
-    /// Measures what broadcasting would take: see [`PlayerSessions::compare_with_broadcast`].
+    /// Measures the cost of broadcasting: see [`PlayerSessions::compare_with_broadcast`].
     pub fn compare_with_broadcast(&mut self, samples: usize) {
         self.sessions.compare_with_broadcast(&self.simulation, samples);
     }
 
-    /// What was measured: see [`PlayerSessions::broadcast_comparison`].
+    /// The result of that: see [`PlayerSessions::broadcast_comparison`].
     pub fn broadcast_comparison(&self) -> Option<BroadcastComparison> {
         self.sessions.broadcast_comparison()
     }
 
-    /// Everybody is told that it is over; what was theirs comes as [`ServerEvent::Left`].
+    /// Ends all sessions; the players' objects are returned by [`ServerEvent::Left`].
     pub fn close(&mut self, out: &mut impl Outbox) {
         self.sessions.close(&mut self.simulation, out);
     }

@@ -1,10 +1,10 @@
-//! A server that plays nothing itself: a window through which a session looks at another node's simulation.
+//! A server that runs no rules itself: sessions look through it at another node's simulation.
 //!
-//! A peer's player may sit at a browser, which speaks the protocol of clients. The peer runs the rules;
-//! this server tells the browser what the peer knows, and takes from it what the player does. A round:
-//! [`take_inputs`](Server::take_inputs) and [`take_asks`](Server::take_asks), the peer's tick,
-//! [`show`](Server::show). In this order, what is shown takes the same inputs into account that it says
-//! it does, as in a server's own tick.
+//! A peer's player can use a browser, which speaks the protocol of clients. The peer runs the
+//! rules; this server sends the browser what the peer knows, and receives the player's inputs. A
+//! round is [`take_inputs`](Server::take_inputs) and [`take_asks`](Server::take_asks), the peer's
+//! tick, then [`show`](Server::show). In this order a state includes exactly the inputs that its
+//! frame names, as in a server's own tick.
 
 use super::Server;
 use crate::game::{Game, PlayerId, Requester};
@@ -16,18 +16,18 @@ use foveate_wire::{Micros, ObjectId, OwnerId};
 use std::collections::BTreeSet;
 
 impl<G: Game> Server<G> {
-    /// What players do in the coming tick, for those who run the rules.
+    /// Passes the inputs for the coming tick to `given`.
     pub fn take_inputs(&mut self, given: impl FnMut(PlayerId, G::Input)) {
         self.sessions.take_inputs(given);
     }
 
-    /// What players asked since the last call.
+    /// Takes the players' actions since the last call.
     pub fn take_asks(&mut self) -> std::vec::Drain<'_, (ObjectId, G::Action, Requester)> {
         self.simulation.drain_waiting()
     }
 
-    /// Instead of a tick: shows a round that was played by another simulation, and what happened there within
-    /// the notice of the players here.
+    /// Instead of a tick: sends a round of another simulation, and its events as far as the players
+    /// here notice them.
     pub fn show(
         &mut self,
         played: &Simulation<G>,
@@ -42,14 +42,14 @@ impl<G: Game> Server<G> {
         self.copy(played)?;
         let Server { simulation, sessions, .. } = self;
         happened.iter().for_each(|event| sessions.queue_for_all(event));
-        sessions.look_about(simulation, tick);
+        sessions.update_pivots(simulation, tick);
         sessions.send_states(simulation, tick, now, out);
         sessions.compare(simulation, tick, now);
         sessions.evict_timed_out(simulation, now, out);
         Ok(())
     }
 
-    /// The objects become those of another simulation, own ones and ghosts alike.
+    /// Replaces the objects by those of another simulation, its own and its replicas.
     fn copy(&mut self, played: &Simulation<G>) -> Result<(), StoreError> {
         let store = &mut self.simulation.publisher.store;
         let (mut there, mut refused) = (BTreeSet::new(), Ok(()));

@@ -1,4 +1,4 @@
-//! Which links get a session: hellos that are in order, the host's answers, sessions that are resumed.
+//! Decides which links get a session: checks hellos, applies the host's answers, resumes sessions.
 
 use super::player_session::PlayerSession;
 use super::work::{Credit, JOIN_COST, WorkBudget};
@@ -14,7 +14,8 @@ use foveate_wire::{Micros, ObjectId, Tick};
 use std::sync::Arc;
 
 impl<G: Game> PlayerSessions<G> {
-    /// Charges a link for a join: what is left of its budget, if it can pay.
+    /// Charges a link for a join; returns what is left of its budget, or `None` if that is too
+    /// little.
     pub(super) fn charge_join(&mut self, link: Link, now: Micros) -> Option<Credit> {
         let known = self.pending_links.get(&link).and_then(|it| it.joins);
         let mut joins = known.unwrap_or_else(|| Credit::new(WorkBudget::JOINS, now));
@@ -87,7 +88,8 @@ impl<G: Game> PlayerSessions<G> {
         self.events.push_back(ServerEvent::Refused(why));
     }
 
-    /// Lets a player in whom [`ServerEvent::Asked`] named, with what they had when they left.
+    /// Accepts the player that [`ServerEvent::Asked`] named, with the objects kept from an earlier
+    /// visit.
     pub fn admit(
         &mut self,
         simulation: &mut Simulation<G>,
@@ -100,7 +102,7 @@ impl<G: Game> PlayerSessions<G> {
         let Some(PendingLink { name: Some(name), version, joins, .. }) = pending else {
             return Ok(());
         };
-        // An answer that came twice, or to a link that was made meanwhile: the player is in once.
+        // An answer can come twice, or for a link that was made since: a player joins only once.
         if self.by_player.contains_key(&player) || self.by_name.contains_key(&name) {
             self.reject(link, Refusal::NameTaken, &format!("name `{name}` is taken"), out);
             return Ok(());
@@ -108,7 +110,7 @@ impl<G: Game> PlayerSessions<G> {
         let avatar = match bring_in(simulation, player, &name, kept) {
             Ok(avatar) => avatar,
             Err(error) => {
-                // Half a player would be in the way of the next try.
+                // Part of a player's objects would obstruct the next attempt.
                 remove_objects_of(simulation, player);
                 return Err(error);
             }
@@ -161,7 +163,7 @@ impl<G: Game> PlayerSessions<G> {
             return false;
         }
         session.version = version;
-        // The old link may not have been missed yet.
+        // The old link may not have timed out yet.
         if let Some(old) = session.link.take() {
             self.by_link.remove(&old);
             out.close(old, Refusal::NameTaken);
@@ -195,7 +197,7 @@ impl<G: Game> PlayerSessions<G> {
     }
 }
 
-/// Puts what a player had, or begins with, into the world; returns the avatar.
+/// Restores a player's objects, or spawns the first ones; returns the avatar.
 fn bring_in<G: Game>(
     simulation: &mut Simulation<G>,
     player: PlayerId,
@@ -209,7 +211,7 @@ fn bring_in<G: Game>(
     if simulation.avatar(player).is_none() {
         let game = Arc::clone(&simulation.game);
         let mut spawns = game.welcome(&simulation.world(), player, name).into_iter();
-        // The avatar's serial is 0, although others were given out if the player was here before.
+        // The avatar's serial is 0, even if the player was here before and other serials were used.
         if let Some(spawn) = spawns.next() {
             simulation.restore(avatar, &spawn.lanes)?;
         }
@@ -220,7 +222,7 @@ fn bring_in<G: Game>(
     Ok(avatar)
 }
 
-/// Takes everything of a player's out of the world, and returns what is to be kept.
+/// Removes all objects of a player from the world, and returns those to keep.
 pub(super) fn remove_objects_of<G: Game>(
     simulation: &mut Simulation<G>,
     player: PlayerId,

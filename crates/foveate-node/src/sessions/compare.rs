@@ -1,17 +1,17 @@
-//! What broadcasting would take, measured: for a few sampled players a second observer with the policy
-//! [`Broadcast`](foveate_sync::interest::Broadcast) whose packets are counted and thrown away.
+//! Measures the cost of broadcasting: a few sampled players have a second observer with the policy
+//! [`Broadcast`](foveate_sync::interest::Broadcast), whose packets are counted and thrown away.
 //!
-//! The shadow observers belong to a publisher of their own, a fork of the server's: the same pipeline and codec
-//! go on from what the player knows, names of objects included, and nothing that they do can change what
-//! players get. A shadow looks from where its player does, is in the same team, is told the same private
-//! fields and has the same budget: what is measured is what switching to the preset `broadcast` would take.
+//! These shadow observers belong to a publisher of their own, a fork of the server's. It continues
+//! with the same pipeline and codec from what the player knows, aliases of objects included, and
+//! cannot change what players receive. A shadow has its player's pivots, team, private fields and
+//! budget, so the figure is what switching to the preset `broadcast` would cost.
 //!
-//! A shadow's packets share the fate of its player's: one of round r arrives with the player's packet of
-//! round r, or with the first one after it.
+//! A shadow's packets share the fate of its player's: one of round r arrives if the player's packet
+//! of round r does, or that of the first later round with one.
 //!
-//! What broadcasting would take for all is then what all players are sent, and what it takes **more** for the
-//! sampled ones. So it is the same as what they are sent while the server does broadcast, however much
-//! their links differ, and what a few players are sent, which differs much more, hardly counts.
+//! The estimate for all players is the bytes sent to all, plus the **extra** bytes of broadcasting
+//! to the sampled ones. So it equals the bytes sent while the server does broadcast, however much
+//! the links differ, and the great differences between players' own bytes hardly matter.
 
 use super::{PlayerSessions, Present, allowance};
 use crate::game::{Game, PlayerId};
@@ -24,45 +24,45 @@ use foveate_wire::{Bytes, Micros, OwnerId, Tick};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// First states are over by then: nothing counts for so long after shadows began or an operator changed a
-/// view or a budget.
+/// Nothing is counted for this long after shadows begin or an operator changes a view or a budget,
+/// until first states have been sent.
 const SETTLE: Micros = Micros(2_000_000);
-/// Bytes are summed up over this time,
+/// Bytes are summed over this time.
 const WINDOW: Micros = Micros(10_000_000);
-/// and no figure is given before so much of it has passed.
+/// No figure is given before this much of the window has passed.
 const LEAST: Micros = Micros(1_000_000);
 /// How long the same players are sampled.
 const ROTATE: Micros = Micros(30_000_000);
-/// If the player was sent nothing in a round nor in so many after it, nothing tells of the fate of the shadow's
-/// packet: it then arrives after a round trip.
+/// If the player was sent nothing in a round and this many after it, the shadow's packet has no
+/// packet to share the fate of, and arrives after a round trip.
 const SHARED_FATE: u32 = 2;
-/// The round trip of a link that has none yet.
+/// Assumed for a link whose round trip is not yet known.
 const FIRST_ROUND_TRIP: Micros = Micros(200_000);
-/// Packets of a player, and of a shadow, that are remembered. Acknowledgements speak of the last 33.
+/// Packets of a player and of a shadow that are remembered. Acknowledgements cover the last 33.
 const MAX_NOTED: usize = 256;
 
-/// What players were sent, and what broadcasting would have sent to them: bytes of state packets to each
-/// player in a second, on average.
+/// What players are sent, and what broadcasting would send them: mean bytes of state packets per
+/// player and second.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BroadcastComparison {
-    /// Players that are sampled.
+    /// The number of sampled players.
     pub samples: usize,
-    /// What they were sent.
+    /// Bytes sent.
     pub bytes_s: f64,
-    /// What they would have been sent.
+    /// Bytes that broadcasting would send.
     pub broadcast_bytes_s: f64,
 }
 
 impl BroadcastComparison {
-    /// How many times less is sent than by broadcasting; none if nothing is sent.
+    /// Broadcast bytes divided by sent bytes; `None` if nothing is sent.
     pub fn ratio(&self) -> Option<f64> {
         (self.bytes_s > 0.0).then(|| self.broadcast_bytes_s / self.bytes_s)
     }
 }
 
 impl<G: Game> PlayerSessions<G> {
-    /// From now on measures what broadcasting would take, on so many sampled players; none ends it. What
-    /// players are sent stays the same to the byte. It takes the time and memory of a broadcast to so many
+    /// Starts to measure the cost of broadcasting on this many sampled players; 0 ends it. Players
+    /// are sent the same bytes as before. It takes the time and memory of a broadcast to these
     /// players, and a copy of all objects with their histories.
     pub fn compare_with_broadcast(&mut self, simulation: &Simulation<G>, samples: usize) {
         let publisher = &simulation.publisher;
@@ -70,37 +70,38 @@ impl<G: Game> PlayerSessions<G> {
         self.shadow = policy.map(|policy| Box::new(Shadow::new(publisher, policy, samples)));
     }
 
-    /// What was measured over the last ten seconds; none while it has not begun, and for a few seconds after an operator
-    /// changed a view or a budget.
+    /// The figures of the last ten seconds; `None` before the start, and for a few seconds after an
+    /// operator changed a view or a budget.
     pub fn broadcast_comparison(&self) -> Option<BroadcastComparison> {
         self.shadow.as_ref()?.comparison()
     }
 
-    /// The players have been told of a round.
+    /// Called after the players were sent a round.
     pub(crate) fn compare(&mut self, simulation: &Simulation<G>, tick: Tick, now: Micros) {
         let Some(mut shadow) = self.shadow.take() else { return };
-        // A copy that does not fit measures nothing.
+        // If the copy fails, nothing is measured.
         if shadow.round((self, &simulation.publisher), tick, now).is_ok() {
             self.shadow = Some(shadow);
         }
     }
 }
 
-/// The shadow observers, and what was counted.
+/// The shadow observers, and their counts.
 pub(super) struct Shadow {
     publisher: Publisher,
     policy: Arc<dyn Policy>,
-    /// Players to be sampled.
+    /// How many players to sample.
     wanted: usize,
     samples: Vec<Sampled>,
-    /// When samples are chosen again, and what each player had been sent when they were chosen last.
+    /// When samples are chosen again.
     next_choice: Tick,
+    /// The bytes sent to each player up to the last choice.
     sent_before: BTreeMap<PlayerId, u64>,
-    /// What each had been sent by the last round.
+    /// The bytes sent to each player up to the last round.
     players: BTreeMap<PlayerId, u64>,
-    /// Nothing counts before this round.
+    /// Rounds before this one are not counted.
     counts_from: Tick,
-    /// The last rounds.
+    /// The rounds within the window.
     counted: VecDeque<Counted>,
 }
 
@@ -108,22 +109,22 @@ pub(super) struct Shadow {
 #[derive(Clone, Copy, Default)]
 struct Counted {
     players: u32,
-    /// To all of them.
+    /// To all players.
     sent: u64,
     samples: u32,
-    /// To those that are sampled,
+    /// To the sampled players.
     sampled: u64,
-    /// and to their shadows.
+    /// To their shadows.
     broadcast: u64,
 }
 
-/// A player, and its shadow, whose observers have the same id.
+/// A player and its shadow, whose observers have the same id.
 struct Sampled {
     player: PlayerId,
     observer: ObserverId,
     budget: Option<Bytes>,
     pivots: Pivots,
-    /// Bytes so far of the player, and of the shadow.
+    /// Total bytes of the player, and of the shadow.
     bytes: [u64; 2],
     fates: Fates,
 }
@@ -168,7 +169,7 @@ impl Shadow {
         Some(BroadcastComparison { samples: self.samples.len(), bytes_s, broadcast_bytes_s })
     }
 
-    /// Views or budgets were changed from outside: what was measured counts no more.
+    /// Discards the measurements, because views or budgets were changed from outside.
     pub(super) fn restart(&mut self) {
         self.settle(self.publisher.store.tick());
         self.counted.clear();
@@ -198,7 +199,8 @@ impl Shadow {
         let Some(sample) = self.samples.iter_mut().find(|it| it.observer == observer) else {
             return;
         };
-        // Packets sent later than this and not told of by any of the player's are still on their way.
+        // Shadow packets sent later than this whose fate no packet of the player decides are still
+        // on their way.
         let late = now - round_trip.unwrap_or(FIRST_ROUND_TRIP);
         if let Some(ack) = sample.fates.on_ack(ack, self.publisher.store.tick(), late) {
             self.publisher.on_ack(observer, &ack, now);
@@ -233,16 +235,16 @@ impl Shadow {
         Ok(())
     }
 
-    /// Chooses the players to be sampled: in the order of what they were sent since the last choice, the
-    /// middle ones of as many equal parts. So they stand for all others, and the choice leaves nothing
-    /// to chance.
+    /// Chooses the sampled players: sorts all by the bytes sent since the last choice, cuts the
+    /// list into equal parts, and takes the middle of each. So the samples represent all players,
+    /// without randomness.
     fn choose<G: Game>(&mut self, sessions: &PlayerSessions<G>, source: &Publisher, tick: Tick) {
         let before = std::mem::take(&mut self.sent_before);
         let mut ranked = Vec::new();
         for present in sessions.present_players().filter(|it| it.link.is_some()) {
             let sent = bytes(source, present.observer);
             self.sent_before.insert(present.player, sent);
-            // Of players who have just come nothing is known.
+            // Nothing is known of players who have just joined.
             let since = before.get(&present.player).map(|before| sent.saturating_sub(*before));
             ranked.extend(since.map(|since| (since, present)));
         }
@@ -255,7 +257,7 @@ impl Shadow {
         self.settle(tick);
     }
 
-    /// Shadows of these players instead of the former ones.
+    /// Replaces the shadows by those of the chosen players.
     fn fork<'a>(&mut self, source: &Publisher, chosen: impl Iterator<Item = Present<'a>>) {
         self.samples.clear();
         for Present { player, observer, budget, .. } in chosen {
@@ -272,7 +274,7 @@ impl Shadow {
         }
     }
 
-    /// Shadows look from where their players do, with their budgets.
+    /// Gives shadows their players' pivots and budgets.
     fn mirror<G: Game>(&mut self, sessions: &PlayerSessions<G>, source: &Publisher) {
         for sample in &mut self.samples {
             let present = sessions.present_players().find(|it| it.observer == sample.observer);
@@ -319,12 +321,12 @@ impl Shadow {
     }
 }
 
-/// What an observer was sent so far.
+/// The total bytes sent to an observer.
 fn bytes(publisher: &Publisher, observer: ObserverId) -> u64 {
     publisher.observer(observer).map_or(0, |observer| observer.counters().bytes)
 }
 
-/// What became of a player's packets, and hence of its shadow's.
+/// Decides the fates of a shadow's packets by those of its player.
 #[derive(Default)]
 struct Fates {
     /// The player's packets: round and number.
@@ -336,14 +338,14 @@ struct Fates {
 struct Shadowed {
     tick: Tick,
     seq: u16,
-    /// How many of the same round went before it.
+    /// How many packets of the same round precede it.
     nth: usize,
     at: Micros,
     arrived: bool,
 }
 
 impl Fates {
-    /// The shadow would have sent a packet.
+    /// Notes a packet that the shadow would have sent.
     fn shadowed(&mut self, tick: Tick, seq: u16, at: Micros) {
         let nth = self.shadowed.iter().rev().take_while(|it| it.tick == tick).count();
         self.shadowed.push_back(Shadowed { tick, seq, nth, at, arrived: false });
@@ -353,7 +355,7 @@ impl Fates {
         self.sent.drain(..surplus);
     }
 
-    /// The acknowledgement that the shadow would have got instead of this one.
+    /// The shadow's acknowledgement that corresponds to the player's.
     fn on_ack(&mut self, ack: &Ack, tick: Tick, late: Micros) -> Option<Ack> {
         let Fates { sent, shadowed } = self;
         for packet in shadowed.iter_mut().filter(|packet| !packet.arrived) {
@@ -381,7 +383,7 @@ fn carrier(sent: &VecDeque<(Tick, u16)>, packet: &Shadowed) -> Option<u16> {
     sent.get(first + packet.nth.min(of_round - 1)).map(|(_, seq)| *seq)
 }
 
-/// The objects of one store become those of another.
+/// Copies the objects of one store to another.
 fn copy(from: &Store, to: &mut Store) -> Result<(), StoreError> {
     let gone = to.iter().filter(|(id, _)| from.find(*id).is_none());
     let gone: Vec<Slot> = gone.map(|(_, slot)| slot).collect();
@@ -398,7 +400,7 @@ fn copy(from: &Store, to: &mut Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The same pivots among the copies; objects that are no more are left out.
+/// The same pivots in the copy, without objects that are gone.
 fn translate(pivots: &Pivots, from: &Store, to: &Store) -> Pivots {
     let copy = |slot: &Slot| to.find(from.id(*slot));
     match pivots {
@@ -459,7 +461,7 @@ mod tests {
         let mut fates = fates(&[(1, 0)]);
         let ack = Ack { newest: 0, before: 0 };
         fates.on_ack(&ack, Tick(4), Micros::from_millis(200));
-        assert_eq!(arrived(&fates), [10, 11], "another packet may come yet that tells");
+        assert_eq!(arrived(&fates), [10, 11], "a packet that decides may still come");
         fates.on_ack(&ack, Tick(6), Micros::from_millis(160));
         assert_eq!(arrived(&fates), [10, 11, 12, 13, 14, 15]);
     }

@@ -1,9 +1,9 @@
-//! Events: which players notice what happened, and what becomes of what cannot be told.
+//! Events: which players notice an event, and what happens to events that cannot be sent.
 //!
-//! A player notices an event that lies within its radius of anything the player looks from: the avatar, units, whom
-//! they watch. Of a line any point counts. A view whose first zone is longer than that of view 0 (a zoom) carries
-//! farther ahead: an end of the event within its radius times that ratio, and within the first field of a pivot's
-//! facing, is noticed, too.
+//! A player notices an event that lies within its radius of any pivot of the player: the avatar,
+//! units, a watched player. Of a line any point counts. If the first zone of a player's view is
+//! longer than that of view 0 (a zoom), the player also notices an event one end of which lies in
+//! the first field of view of a pivot, within the radius times the ratio of the two lengths.
 
 use super::PlayerSessions;
 use super::player_session::PlayerSession;
@@ -15,19 +15,19 @@ use foveate_sync::interest::View;
 use foveate_sync::{ObserverId, Publisher};
 use foveate_wire::ObjectId;
 
-/// What became of events, each counted once for every player whom it concerned.
+/// How many events were sent and dropped, each counted once per player that notices it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EventCounts {
-    /// Handed to the player's next frame: they arrive unless that frame is lost.
+    /// Put into the player's next frame: they arrive unless that frame is lost.
     pub unreliable: u64,
-    /// Handed to the player's reliable stream.
+    /// Put into the player's reliable stream.
     pub reliable: u64,
     /// Dropped because too much waited.
     pub dropped: u64,
 }
 
 impl EventCounts {
-    /// An event that concerns a player.
+    /// Queues an event for a player who notices it, and counts it.
     pub(super) fn note<G: Game>(
         &mut self,
         session: &mut PlayerSession<G>,
@@ -43,22 +43,22 @@ impl EventCounts {
     }
 }
 
-/// A session whose view carries farther ahead.
+/// A session whose view has a longer first zone than view 0.
 struct Zoomed {
     at: u32,
     observer: ObserverId,
     factor: f32,
-    /// The cosine of half the first field.
+    /// The cosine of half the first field of view.
     cos: f32,
 }
 
 impl<G: Game> PlayerSessions<G> {
-    /// What became of events so far.
+    /// How many events were sent and dropped so far.
     pub fn event_counts(&self) -> EventCounts {
         self.event_counts
     }
 
-    /// Gives each event to those who notice it, once.
+    /// Queues each event once for every player that notices it.
     pub(super) fn queue_events(&mut self, simulation: &Simulation<G>) {
         if self.happened.is_empty() {
             return;
@@ -110,7 +110,7 @@ impl<G: Game> PlayerSessions<G> {
             let cos = (field / 2.0).to_radians().cos();
             (factor > 1.0).then_some(Zoomed { at: at as u32, observer, factor, cos })
         };
-        // Most look by view 0, which need not be made for that.
+        // Most players use view 0, which need not be built for this.
         let another =
             |session: &PlayerSession<G>| session.view != 0 || session.view_override.is_some();
         let others = self.view_override.is_some();
@@ -120,7 +120,7 @@ impl<G: Game> PlayerSessions<G> {
         sessions.filter_map(|(at, _)| of(at)).collect()
     }
 
-    /// Reliable events leave, in the order in which they happened.
+    /// Sends the waiting reliable events, in the order in which they happened.
     pub(super) fn send_reliable_events(&mut self, out: &mut impl Outbox) {
         for session in self.sessions.iter_mut().flatten() {
             if let Some((link, events)) = session.take_reliable() {
@@ -131,7 +131,7 @@ impl<G: Game> PlayerSessions<G> {
 }
 
 impl Zoomed {
-    /// Whether an end of the event is ahead and near enough for the zoom.
+    /// Whether an end of the event is in the zoomed field of view and near enough.
     fn notices(&self, publisher: &Publisher, spot: &EventArea) -> bool {
         let observer = publisher.observer(self.observer);
         let pivots = observer.map_or(&[][..], |observer| observer.looks_from());
@@ -147,7 +147,7 @@ impl Zoomed {
     }
 }
 
-/// The radius of a view's first zone, whatever its policy calls it.
+/// The radius of a view's first zone, under any policy.
 fn first_zone(view: &View) -> Option<f32> {
     view.zones.first().copied().or(view.critical).or(view.view)
 }

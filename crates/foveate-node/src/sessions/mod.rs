@@ -1,8 +1,8 @@
-//! The sessions of players: how they join, resume and leave, their inputs, and what each of them is sent.
+//! Player sessions: joining, resuming and leaving, players' inputs, and what each player is sent.
 //!
-//! Without IO and without a world: links, messages and datagrams come in by calls, which are given the simulation that
-//! they are about, and answers leave through an [`Outbox`]. A [`Server`](crate::Server) is a simulation and its
-//! sessions; a [region](crate::region) has sessions, too.
+//! Without IO and without a world: links, messages and datagrams are passed in with the simulation
+//! that they concern, and answers leave through an [`Outbox`]. A [`Server`](crate::Server) is a
+//! simulation with sessions; a [region](crate::region) has sessions, too.
 //!
 //! ```text
 //! connected ─ Hello ─▶ Asked ─ admit ─▶ joined ◀─ resume ─ away ─ too long ─▶ left
@@ -44,41 +44,42 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use work::Credit;
 
-/// What a server may be told.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ServerSettings {
     /// Rounds, and how long replicas linger.
     pub rounds: Rounds,
-    /// Players at once.
+    /// The most players at once.
     pub max_players: usize,
-    /// Bytes to each player in a round; what is not used is kept for [`BURST`] rounds.
+    /// The most bytes to each player in a round; what is not used is kept for [`BURST`] rounds.
     pub budget: Option<Bytes>,
-    /// How long a player whose link broke stays in the world and may come back.
+    /// How long a player whose link broke stays in the world, and may resume.
     pub resume_for: Micros,
-    /// How long somebody who sends nothing is believed to be there.
+    /// After this time without a message or datagram a player has timed out.
     pub timeout: Micros,
     /// What all players together may use; grades give way when it is short.
     pub resources: Resources,
-    /// What each player may make the server do.
+    /// How much work each player may request.
     pub work: WorkBudget,
 }
 
 /// Rounds for which unused budget is kept.
 pub const BURST: u32 = 8;
-/// A player that acknowledges nothing for so long is evicted.
+/// A player that acknowledges nothing for this long is evicted.
 pub const ACK_TIMEOUT: Micros = Micros(10_000_000);
-/// A player hears something at least this often.
+/// A player is sent something at least this often.
 pub const KEEP_ALIVE: Micros = Micros(1_000_000);
-/// Under strain clocks are echoed this often at most: clients average their round trips over more than that.
+/// Under strain, clocks are echoed at most this often: clients average their round trips over
+/// longer.
 const STRAINED_ECHO: Micros = Micros(200_000);
-/// Links without a session.
+/// The most links without a session.
 pub const MAX_PENDING_LINKS: usize = 4_096;
-/// What a player sees may be older than the round trip explains by this: jitter, a screen's frame.
+/// A player may see a tick that is older than the round trip explains by this much: jitter, and a
+/// frame of the screen.
 const SEEN_SLACK: Micros = Micros(50_000);
-/// And by so many rounds: what is sent at the end of one is seen in the next.
+/// And by this many rounds: what is sent at the end of one is seen in the next.
 const SEEN_ROUNDS: u64 = 1;
-/// Rounds between two looks at what a player looks from.
-const LOOK_ABOUT: u32 = 8;
+/// Rounds between two updates of each player's pivots.
+const PIVOTS_EVERY: u32 = 8;
 
 impl Default for ServerSettings {
     fn default() -> ServerSettings {
@@ -97,58 +98,60 @@ impl Default for ServerSettings {
 /// A link without a session.
 #[derive(Default)]
 struct PendingLink {
-    /// The name from its hello, while the authenticator is asked about it.
+    /// The name from its hello, while the host checks it.
     name: Option<String>,
-    /// The newest version that both speak.
+    /// The newest version that both ends speak.
     version: u8,
-    /// Rounds since it connected without a hello.
+    /// Rounds without a hello since the link was made.
     rounds: u32,
-    /// What is left of its budget for joining; whole before the first.
+    /// What is left of the link's budget for joining; `None` before the first join.
     joins: Option<Credit>,
 }
 
-/// What the host has to do, or may want to know.
+/// Requests and reports to the host.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ServerEvent {
-    /// Somebody wants in, whose version, schema and name are in order. Answer by
+    /// A player asks to join, and its version, schema and name are valid. Answer with
     /// [`PlayerSessions::admit`] or [`PlayerSessions::refuse`].
     Asked {
-        /// Where they are.
+        /// The player's link.
         link: Link,
-        /// Who they say they are.
+        /// The name that the player claims.
         name: String,
-        /// What they brought to prove it.
+        /// The player's connect token.
         token: Vec<u8>,
     },
-    /// A player is in, anew or again.
+    /// A player joined or resumed.
     Joined(PlayerId, String),
-    /// A player's link broke; they may be back.
+    /// A player's link broke; the player may resume.
     Broken(PlayerId),
-    /// A player is gone; these were theirs and are to be kept.
+    /// A player left; these objects are to be kept.
     Left(PlayerId, Vec<(ObjectId, Vec<i32>)>),
-    /// Somebody was turned away.
+    /// A join was refused or a session ended, for this reason.
     Refused(Refusal),
 }
 
-/// What was turned down, by reason.
+/// How much was refused, by reason.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RefusalCounts {
-    /// Whole sessions.
+    /// Sessions.
     pub sessions: BTreeMap<Refusal, u64>,
     /// Datagrams that could not be read.
     pub malformed: u64,
-    /// Inputs that no player could give.
+    /// Inputs that no player can give.
     pub impossible: u64,
-    /// Inputs beyond what a player can do in the time.
+    /// Inputs that came faster than a player can give them.
     pub hasty: u64,
-    /// Actions, views and questions beyond a player's budget of work, or that the game does not allow.
+    /// Actions, views and questions beyond a player's budget of work, or that the game does not
+    /// allow.
     pub excess: u64,
-    /// Players who claimed to have seen a tick that is older than their link explains; taken as the oldest that it does.
+    /// Actions and inputs that claim to have seen a tick older than the link explains; they are
+    /// judged by the oldest tick that it does explain.
     pub late: u64,
 }
 
-/// Draws the keys by which players come back: each of 128 bits that tell nothing of the others. Chance is
-/// the host's matter.
+/// Draws keys for resuming: 128 bits each, none predictable from others. The host supplies the
+/// randomness.
 pub type Keys = Box<dyn FnMut() -> ResumeKey + Send + Sync>;
 
 /// The sessions of one world's players.
@@ -162,26 +165,26 @@ pub struct PlayerSessions<G: Game> {
     by_player: BTreeMap<PlayerId, u32>,
     by_name: BTreeMap<String, u32>,
     sessions: Vec<Option<PlayerSession<G>>>,
-    /// The session of each observer.
+    /// The index of the session of each observer.
     session_of: Vec<u32>,
     events: VecDeque<ServerEvent>,
     refused: RefusalCounts,
     work: WorkCounts,
-    /// A view in force for everybody who has no other view_override on them.
+    /// The view in force for every player without an override of its own.
     view_override: Option<View>,
-    /// What a configuration puts in the place of the game's view 0.
+    /// Replaces the game's view 0, by the configuration.
     first_view: Option<View>,
-    /// Policies that views refer to by name, beside the game's.
+    /// Policies that views refer to by name, in addition to the game's.
     own_policies: Vec<(String, Arc<dyn Policy>)>,
-    /// What views in force were made into: everybody with the same view shares one, which is then in
-    /// the cache when the next observer's turn comes.
+    /// The policies of the views in force. Players with the same view share one policy, which then
+    /// stays in the cache from one observer to the next.
     policies: VecDeque<(View, Arc<dyn Policy>)>,
-    /// Measures what broadcasting would take, while somebody asks for it.
+    /// Measures the cost of broadcasting, while an operator asks for it.
     shadow: Option<Box<compare::Shadow>>,
     keys: Keys,
-    /// They are those of one region: see `moving`.
+    /// The sessions belong to one region: see `moving`.
     of_region: bool,
-    /// Players hear something at least this often.
+    /// A player is sent something at least this often.
     keep_alive: Micros,
     incoming: ClientDatagram<G::Input>,
     happened: Vec<(EventArea, G::Event)>,
@@ -190,7 +193,6 @@ pub struct PlayerSessions<G: Game> {
 }
 
 impl<G: Game> PlayerSessions<G> {
-    /// None yet.
     pub fn new(game: Arc<G>, settings: ServerSettings, keys: Keys) -> PlayerSessions<G> {
         PlayerSessions {
             game,
@@ -220,12 +222,12 @@ impl<G: Game> PlayerSessions<G> {
         }
     }
 
-    /// The next thing for the host, if any.
+    /// The next event for the host, if any.
     pub fn poll(&mut self) -> Option<ServerEvent> {
         self.events.pop_front()
     }
 
-    /// Players who are in, with or without a link.
+    /// The number of players with a session, with or without a link.
     pub fn players(&self) -> usize {
         self.by_player.len()
     }
@@ -235,17 +237,17 @@ impl<G: Game> PlayerSessions<G> {
         self.pending_links.get(&link).is_some_and(|it| it.name.is_some())
     }
 
-    /// What was turned down.
+    /// How much was refused, by reason.
     pub fn refusals(&self) -> &RefusalCounts {
         &self.refused
     }
 
-    /// Work that clients asked for.
+    /// How much work clients requested.
     pub fn work(&self) -> WorkCounts {
         self.work
     }
 
-    /// Charges a player for work; false if it is not to be done.
+    /// Charges a player for work; false if the work must not be done.
     fn charge(&mut self, at: u32, cost: u32, now: Micros) -> bool {
         let Some(session) = &mut self.sessions[at as usize] else { return false };
         let paid = session.credit.charge(cost, now);
@@ -296,7 +298,7 @@ impl<G: Game> PlayerSessions<G> {
             return self.expel(simulation, link, "malformed message", out);
         };
         match (message, self.by_link.get(&link).copied()) {
-            // Once a link: the authenticator is asked about one name, and accepts that one.
+            // Once per link: the host is asked about one name, and accepts that one.
             (ClientMessage::Hello { versions, schema, name, token, resume }, None)
                 if self.pending_links.get(&link).is_some_and(|it| it.name.is_none()) =>
             {
@@ -391,7 +393,7 @@ impl<G: Game> PlayerSessions<G> {
         }
     }
 
-    /// A player asks something of an object.
+    /// A player sends an action to an object.
     fn ask(
         &mut self,
         simulation: &mut Simulation<G>,
@@ -446,7 +448,7 @@ impl<G: Game> PlayerSessions<G> {
             return;
         }
         session.watched = object;
-        look(simulation, session, &mut Vec::new());
+        set_pivots(simulation, session, &mut Vec::new());
     }
 
     fn send_name(&mut self, at: u32, player: PlayerId, now: Micros, out: &mut impl Outbox) {
@@ -461,8 +463,8 @@ impl<G: Game> PlayerSessions<G> {
         }
     }
 
-    /// Ends the session of a client that breaks the protocol. Kept for a resume it would hold its place, and a client
-    /// that comes back under new names could hold all of them.
+    /// Ends the session of a client that breaks the protocol. If it were kept for a resume it would
+    /// occupy a place, and a client that returns under new names could occupy all of them.
     fn expel(
         &mut self,
         simulation: &mut Simulation<G>,
@@ -476,7 +478,7 @@ impl<G: Game> PlayerSessions<G> {
         self.reject(link, Refusal::Malformed, text, out);
     }
 
-    /// A player leaves for good: what is theirs goes with them.
+    /// Ends a player's session for good, and removes the player's objects.
     fn leave(&mut self, simulation: &mut Simulation<G>, at: u32) {
         if self.of_region {
             return self.part(simulation, at);
@@ -490,7 +492,7 @@ impl<G: Game> PlayerSessions<G> {
         self.events.push_back(ServerEvent::Left(session.player, kept));
     }
 
-    /// One round: inputs, rules, events, states; then those who are away too long leave.
+    /// Plays one round: inputs, rules, events, states; then ends the sessions that timed out.
     pub fn tick(
         &mut self,
         simulation: &mut Simulation<G>,
@@ -508,7 +510,7 @@ impl<G: Game> PlayerSessions<G> {
         simulation.step(tick, |spot, event| happened.push((spot, event)));
         self.queue_events(simulation);
         self.note_interactions(simulation, now);
-        self.look_about(simulation, tick);
+        self.update_pivots(simulation, tick);
         self.sort_teams(simulation, tick);
         self.send_states(simulation, tick, now, out);
         self.compare(simulation, tick, now);
@@ -516,7 +518,7 @@ impl<G: Game> PlayerSessions<G> {
         self.reject_idle_links(out);
     }
 
-    /// What players do in the coming tick, for those who run the rules.
+    /// Passes the inputs for the coming tick to `given`.
     pub fn take_inputs(&mut self, mut given: impl FnMut(PlayerId, G::Input)) {
         for session in self.sessions.iter_mut().flatten() {
             while let Some(input) = session.next_input() {
@@ -525,7 +527,7 @@ impl<G: Game> PlayerSessions<G> {
         }
     }
 
-    /// Something happened that all players here notice.
+    /// Sends an event to all players here.
     pub(crate) fn queue_for_all(&mut self, event: &G::Event) {
         let Ok(bytes) = postcard::to_allocvec(event) else { return };
         let reliable = self.game.reliable(event);
@@ -534,25 +536,25 @@ impl<G: Game> PlayerSessions<G> {
         sessions.for_each(|session| event_counts.note(session, &bytes, reliable));
     }
 
-    /// The host says how long a round took, sending and receiving included: if that is more than
-    /// [`ServerSettings::resources`] allow, or if more was sent, grades give way from the next round on.
+    /// Reports how long a round took, receiving and sending included. If that or the bytes sent
+    /// exceed [`ServerSettings::resources`], grades give way from the next round on.
     pub fn end_round(&mut self, simulation: &mut Simulation<G>, took: Micros) {
         let strain = self.quality.end_round(took);
         simulation.publisher.set_strain(strain);
     }
 
-    /// Other resources from now on.
+    /// Sets the resources from now on.
     pub fn set_resources(&mut self, resources: Resources) {
         self.settings.resources = resources;
         self.quality.set_resources(resources);
     }
 
-    /// How much grades give way: 0 while they are as the views ask for, 16 at most.
+    /// How far grades give way: from 0, as the views ask for, to 16.
     pub fn strain(&self) -> f32 {
         self.quality.strain()
     }
 
-    /// A link without a handshake would keep its place for ever.
+    /// Closes links that sent no hello, which would otherwise occupy a place for ever.
     fn reject_idle_links(&mut self, out: &mut impl Outbox) {
         let most = self.settings.rounds.count(self.settings.timeout);
         let mut late = Vec::new();
@@ -565,7 +567,7 @@ impl<G: Game> PlayerSessions<G> {
         }
     }
 
-    /// Players take an interest in what they acted on and in what acted on them.
+    /// Raises players' interest in the objects that they acted on and that acted on them.
     fn note_interactions(&mut self, simulation: &mut Simulation<G>, now: Micros) {
         let PlayerSessions { sessions, by_player, .. } = self;
         for at in 0..simulation.interactions().len() {
@@ -584,7 +586,7 @@ impl<G: Game> PlayerSessions<G> {
         }
     }
 
-    /// Objects and players take their sides.
+    /// Updates the teams of objects and players.
     fn sort_teams(&mut self, simulation: &mut Simulation<G>, tick: Tick) {
         let PlayerSessions { sessions, by_player, .. } = self;
         let avatar = simulation.game.avatar();
@@ -598,21 +600,21 @@ impl<G: Game> PlayerSessions<G> {
         });
     }
 
-    /// Now and then: what each player looks from.
-    pub(crate) fn look_about(&mut self, simulation: &mut Simulation<G>, tick: Tick) {
+    /// Updates the pivots of each player in some rounds.
+    pub(crate) fn update_pivots(&mut self, simulation: &mut Simulation<G>, tick: Tick) {
         let (of_region, sessions) = (self.of_region, &mut self.sessions);
         let mut eyes = Vec::new();
         for (at, session) in sessions.iter_mut().enumerate() {
             let Some(session) = session else { continue };
-            if !(tick.0.wrapping_add(at as u32)).is_multiple_of(LOOK_ABOUT) {
+            if !(tick.0.wrapping_add(at as u32)).is_multiple_of(PIVOTS_EVERY) {
                 continue;
             }
             let observer = simulation.publisher.observer(session.observer);
-            // What it looked from may have been removed and be there again, in another row.
+            // A pivot may have been removed and created again in another row of the store.
             if of_region && observer.is_some_and(|observer| observer.looks_from().is_empty()) {
                 session.eyes.clear();
             }
-            look(simulation, session, &mut eyes);
+            set_pivots(simulation, session, &mut eyes);
         }
     }
 
@@ -639,7 +641,7 @@ impl<G: Game> PlayerSessions<G> {
         });
         for session in sessions.iter_mut().flatten() {
             if let Some(link) = session.link
-                && session.has_something_to_say(now, *keep_alive)
+                && session.needs_frame(now, *keep_alive)
             {
                 session.write_datagram((tick, now), echo_pause, &[], frame);
                 quality.note_sent(frame.len());
@@ -675,7 +677,7 @@ impl<G: Game> PlayerSessions<G> {
         }
     }
 
-    /// Everybody is told that it is over; what was theirs comes as [`ServerEvent::Left`].
+    /// Ends all sessions; the players' objects are returned by [`ServerEvent::Left`].
     pub fn close(&mut self, simulation: &mut Simulation<G>, out: &mut impl Outbox) {
         let links: Vec<Link> =
             self.by_link.keys().chain(self.pending_links.keys()).copied().collect();
@@ -689,7 +691,7 @@ impl<G: Game> PlayerSessions<G> {
 const _: () =
     assert!(SERVER_DATAGRAM_ROOM >= 2 + 3 + 3 + 2 && MAX_PACKET + SERVER_DATAGRAM_ROOM <= 1_240);
 
-/// The oldest tick that a player's link explains having seen: a round trip ago, and [`SEEN_SLACK`] more.
+/// The oldest tick that a player can have seen by its link: a round trip and [`SEEN_SLACK`] ago.
 fn earliest_seen<G: Game>(
     simulation: &Simulation<G>,
     settings: &ServerSettings,
@@ -702,8 +704,8 @@ fn earliest_seen<G: Game>(
     simulation.publisher.store.tick().minus(ticks as u32)
 }
 
-/// Sees to it that a player looks from where they should. `eyes` is memory to work in.
-fn look<G: Game>(
+/// Sets a player's pivots. `eyes` is a buffer.
+fn set_pivots<G: Game>(
     simulation: &mut Simulation<G>,
     session: &mut PlayerSession<G>,
     eyes: &mut Vec<ObjectId>,
@@ -724,12 +726,12 @@ fn look<G: Game>(
     }
 }
 
-/// A budget of so many bytes a round.
+/// A budget of this many bytes per round.
 fn allowance(budget: Option<Bytes>) -> Budget {
     budget.map_or(Budget::UNLIMITED, |rate| Budget::per_round(rate, BURST))
 }
 
-/// Room for events beside a packet of this length.
+/// The bytes for events beside a packet of this length.
 fn room_for_events(packet: usize) -> usize {
     (MAX_PACKET + SERVER_DATAGRAM_ROOM - packet).saturating_sub(2 + 3 + 3 + 2 + 2)
 }
@@ -745,13 +747,13 @@ impl<G: Game> PlayerSession<G> {
         out.clear();
         let events = self.events_for(room_for_events(state.len()));
         let frame = ServerDatagram {
-            input: self.input_news(),
-            echo: self.echo_news(now, echo_pause),
+            input: self.input_status(),
+            echo: self.take_echo(now, echo_pause),
             tick: tick.0 as u16,
             events: &events,
             state,
         };
         frame.write(out);
-        self.told(now, events);
+        self.on_frame_sent(now, events);
     }
 }

@@ -1,11 +1,12 @@
-//! Sessions of players whose world is on many servers: they come with what another server knew, and go with it.
+//! Sessions in a world on many servers: they arrive with the state of another server, and leave
+//! with it.
 //!
-//! Here a session that ends leaves the player's objects alone: what becomes of them is decided by the ledger, and carried
-//! out by the region that owns them.
+//! A session that ends here leaves the player's objects alone: the ledger decides about them, and
+//! the region that owns them carries that out.
 
 use super::player_session::PlayerSession;
 use super::work::Credit;
-use super::{PlayerSessions, ServerEvent, allowance, look};
+use super::{PlayerSessions, ServerEvent, allowance, set_pivots};
 use crate::game::{EventArea, Game, PlayerId};
 use crate::outbox::{Link, Outbox};
 use crate::session::{ResumeKey, ServerMessage, write_message};
@@ -15,42 +16,41 @@ use foveate_sync::{Observer, ObserverId, Pivots};
 use foveate_wire::{Bytes, Micros, ObjectId, Tick};
 use serde::{Deserialize, Serialize};
 
-/// A session as it travels between servers.
+/// The state of a session that moves between servers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CarriedSession<I> {
-    /// The player,
     pub player: u32,
-    /// with this name.
+    /// The player's name.
     pub name: String,
-    /// For resuming.
+    /// The key to resume.
     pub resume: ResumeKey,
     /// The version of the wire that the client speaks.
     pub version: u8,
-    /// The view that the player chose.
+    /// The number of the view that the player chose.
     pub view: u8,
-    /// Bytes a round.
+    /// Bytes per round.
     pub budget: Option<u32>,
-    /// What they look from in the place of their avatar.
+    /// The object that the player watches instead of the avatar.
     pub watched: Option<u64>,
     /// Inputs that wait, with their numbers.
     pub waiting: Vec<(u16, I)>,
-    /// The number of the newest input used,
+    /// The number of the newest input used.
     pub done: Option<u16>,
-    /// and of the first that has not come.
+    /// The number of the first input that has not arrived.
     pub next: Option<u16>,
-    /// Ticks without an input that may be made up for.
+    /// Ticks without an input that may still be made up for.
     pub missed: u8,
     /// Reliable events that wait.
     pub reliable: Vec<u8>,
-    /// The last tick of which the client was told: the next host tells of later ones.
+    /// The last tick sent to the client; the next host sends later ones.
     pub tick: u32,
     /// The player is leaving.
     pub leaving: bool,
-    /// What the player was told.
+    /// What the client knows.
     pub observer: CarriedObserver,
 }
 
-/// Someone to have a session from now on.
+/// A player for whom a session is to begin.
 pub(crate) struct Entrant {
     pub player: PlayerId,
     pub name: String,
@@ -60,18 +60,18 @@ pub(crate) struct Entrant {
 }
 
 impl<G: Game> PlayerSessions<G> {
-    /// Sessions of one region: those that end leave objects alone, and clients hear of it at least this often.
+    /// Turns these into the sessions of one region: the end of a session leaves objects alone, and
+    /// clients are sent something at least every `keep_alive`.
     pub(crate) fn of_region(mut self, keep_alive: Micros) -> PlayerSessions<G> {
         (self.of_region, self.keep_alive) = (true, keep_alive);
         self
     }
 
-    /// A new key.
     pub(crate) fn draw_key(&mut self) -> ResumeKey {
         (self.keys)()
     }
 
-    /// Whether a player has a session here; and whether they have a link.
+    /// Whether the player's session has a link; `None` if there is no session.
     pub(crate) fn has(&self, player: PlayerId) -> Option<bool> {
         self.session(player).map(|session| session.link.is_some())
     }
@@ -84,7 +84,7 @@ impl<G: Game> PlayerSessions<G> {
         self.sessions.get_mut(*self.by_player.get(&player)? as usize)?.as_mut()
     }
 
-    /// A session without a link begins; its avatar may not be known here yet.
+    /// Begins a session without a link. Its avatar may not be known here yet.
     pub(crate) fn begin(
         &mut self,
         simulation: &mut Simulation<G>,
@@ -132,7 +132,7 @@ impl<G: Game> PlayerSessions<G> {
         self.sessions[at] = Some(session);
     }
 
-    /// A player who is known to be who they say takes their session up on a link, without what the client knew.
+    /// Gives an authenticated player's session this link, without the state that the client had.
     pub(crate) fn attach(
         &mut self,
         simulation: &mut Simulation<G>,
@@ -170,7 +170,7 @@ impl<G: Game> PlayerSessions<G> {
         }
     }
 
-    /// A session ends here, and is to go on elsewhere: as it is, and its link.
+    /// Ends a session here that continues elsewhere; returns its state and its link.
     pub(crate) fn carry_out(
         &mut self,
         simulation: &mut Simulation<G>,
@@ -199,7 +199,7 @@ impl<G: Game> PlayerSessions<G> {
         Some((state, session.link))
     }
 
-    /// A session is no more here; nothing else changes. Its link, if there was one.
+    /// Ends a session without other changes; returns its link, if there was one.
     pub(crate) fn end(&mut self, simulation: &mut Simulation<G>, player: PlayerId) -> Option<Link> {
         self.drop_session(simulation, player)?.link
     }
@@ -217,7 +217,8 @@ impl<G: Game> PlayerSessions<G> {
         Some(session)
     }
 
-    /// A session goes on here. None: there is no view like that, or the player is here.
+    /// Continues a session here. `None` if its view does not exist or the player has a session
+    /// here.
     pub(crate) fn carry_in(
         &mut self,
         simulation: &mut Simulation<G>,
@@ -251,31 +252,31 @@ impl<G: Game> PlayerSessions<G> {
         Some(counts)
     }
 
-    /// What players do in the coming tick: player, avatar, number, input.
+    /// Passes the inputs for the coming tick to `given`: player, avatar, number, input.
     pub(crate) fn next_inputs(&mut self, mut given: impl FnMut(PlayerId, u16, G::Input)) {
         for session in self.sessions.iter_mut().flatten() {
             while let Some(input) = session.next_input() {
-                if let Some((seq, _)) = session.input_news() {
+                if let Some((seq, _)) = session.input_status() {
                     given(session.player, seq, input);
                 }
             }
         }
     }
 
-    /// What happened in the tick at hand.
+    /// Notes the events of the current tick.
     pub(crate) fn note_events(&mut self, happened: Vec<(EventArea, G::Event)>) {
         self.happened = happened;
     }
 
-    /// After the rules, before states leave.
+    /// Call after the rules and before states are sent.
     pub(crate) fn prepare(&mut self, simulation: &mut Simulation<G>, tick: Tick, now: Micros) {
         self.queue_events(simulation);
         self.note_interactions(simulation, now);
-        self.look_about(simulation, tick);
+        self.update_pivots(simulation, tick);
         self.sort_teams(simulation, tick);
     }
 
-    /// A packet for an observer; false if it is not a player's.
+    /// Sends a packet to an observer; false if the observer is not a player.
     pub(crate) fn send_packet(
         &mut self,
         observer: ObserverId,
@@ -295,7 +296,7 @@ impl<G: Game> PlayerSessions<G> {
         true
     }
 
-    /// After the packets: events, signs of life, and players that are away for too long.
+    /// Call after the packets: sends events and keep-alives, and ends sessions that timed out.
     pub(crate) fn conclude(
         &mut self,
         simulation: &mut Simulation<G>,
@@ -306,7 +307,7 @@ impl<G: Game> PlayerSessions<G> {
         let keep_alive = self.keep_alive;
         for session in self.sessions.iter_mut().flatten() {
             if let Some(link) = session.link
-                && session.has_something_to_say(now, keep_alive)
+                && session.needs_frame(now, keep_alive)
             {
                 session.write_datagram((tick, now), Micros::ZERO, &[], &mut self.frame);
                 self.quality.note_sent(self.frame.len());
@@ -335,19 +336,18 @@ impl<G: Game> PlayerSessions<G> {
         self.session(player).map(|session| (session.link, session.version))
     }
 
-    /// Whether a player is leaving.
     pub(crate) fn is_leaving(&self, player: PlayerId) -> bool {
         self.session(player).is_some_and(|session| session.leaving)
     }
 
-    /// A player's name, key, version and view: what a standby has to know.
+    /// A player's name, key, version and view: what a standby must know.
     pub(crate) fn entrant(&self, player: PlayerId) -> Option<Entrant> {
         let session = self.session(player)?;
         let (name, resume) = (session.name.clone(), session.resume);
         Some(Entrant { player, name, resume, version: session.version, view: session.view })
     }
 
-    /// The player with this name, if they have a session here.
+    /// The player with this name, if it has a session here.
     pub(crate) fn player_named(&self, name: &str) -> Option<PlayerId> {
         let at = *self.by_name.get(name)?;
         self.sessions.get(at as usize)?.as_ref().map(|session| session.player)
@@ -358,7 +358,7 @@ impl<G: Game> PlayerSessions<G> {
         self.by_player.keys().copied()
     }
 
-    /// A player leaves, but what is theirs stays for now.
+    /// Ends a player's session, and leaves its objects for now.
     pub(super) fn part(&mut self, simulation: &mut Simulation<G>, at: u32) {
         let Some(session) = &mut self.sessions[at as usize] else { return };
         let (player, link) = (session.player, session.link);
@@ -366,7 +366,7 @@ impl<G: Game> PlayerSessions<G> {
         session.leave_link(Micros::ZERO);
         link.and_then(|link| self.by_link.remove(&link));
         if let Some(session) = self.session_mut(player) {
-            look(simulation, session, &mut Vec::new());
+            set_pivots(simulation, session, &mut Vec::new());
         }
         self.events.push_back(ServerEvent::Left(player, Vec::new()));
     }

@@ -9,34 +9,33 @@ use foveate_sync::interest::{Policy, View, ViewContext, ViewError, Visibility};
 use foveate_wire::{Bytes, KindId, ObjectId};
 use std::sync::Arc;
 
-/// Views that are remembered; others are made anew for each who asks.
+/// The most policies that are shared between views; others are built anew for each player.
 const MAX_POLICIES: usize = 16;
 
-/// Somebody who is in.
+/// A player with a session.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Present<'a> {
-    /// The player.
     pub player: PlayerId,
-    /// Their avatar.
+    /// The player's avatar.
     pub avatar: ObjectId,
-    /// Their name.
+    /// The player's name.
     pub name: &'a str,
-    /// What they are told.
+    /// The player's observer.
     pub observer: ObserverId,
-    /// Where they are, unless their link is broken.
+    /// The player's link; `None` while it is broken.
     pub link: Option<Link>,
-    /// Bytes a round at most.
+    /// The budget in bytes per round; `None` for no limit.
     pub budget: Option<Bytes>,
-    /// What their link carries, bytes a round, if the host knows.
+    /// The capacity of the link in bytes per round, if the host knows it.
     pub capacity: Option<Bytes>,
-    /// The view that they chose.
+    /// The number of the view that the player chose.
     pub view: u8,
-    /// What they look from in the place of their avatar.
+    /// The object that the player watches instead of the avatar.
     pub watched: Option<ObjectId>,
 }
 
 impl<G: Game> PlayerSessions<G> {
-    /// Everybody who is in.
+    /// All players with a session.
     pub fn present_players(&self) -> impl Iterator<Item = Present<'_>> {
         self.sessions.iter().flatten().map(|session| Present {
             player: session.player,
@@ -51,14 +50,15 @@ impl<G: Game> PlayerSessions<G> {
         })
     }
 
-    /// A player's observer, to change their view or eyes from outside the rules. A game that does so
-    /// leaves [`Game::eyes`] as it is.
+    /// A player's observer, to change its view or pivots from outside the rules. A game that does
+    /// so must not implement [`Game::eyes`].
     pub fn observer_of(&self, player: PlayerId) -> Option<ObserverId> {
         let at = *self.by_player.get(&player)?;
         self.sessions.get(at as usize)?.as_ref().map(|session| session.observer)
     }
 
-    /// The view in force for a player: imposed on them, imposed on all, or their own choice.
+    /// The view in force for a player: set by an operator for the player or for all, or the
+    /// player's choice.
     pub fn view_of(&self, player: PlayerId) -> Option<View> {
         let at = *self.by_player.get(&player)?;
         self.view_at(at as usize)
@@ -70,7 +70,7 @@ impl<G: Game> PlayerSessions<G> {
         view_override.cloned().or_else(|| self.chosen_view(session.view))
     }
 
-    /// The view that a player's choice means.
+    /// The view with this number, or what replaces it.
     pub(super) fn chosen_view(&self, which: u8) -> Option<View> {
         match &self.first_view {
             Some(view) if which == 0 => Some(view.clone()),
@@ -78,8 +78,8 @@ impl<G: Game> PlayerSessions<G> {
         }
     }
 
-    /// Puts another view in the place of the game's view 0, for everybody. Call it before players
-    /// join. A view that cannot be used changes nothing.
+    /// Replaces the game's view 0 for all players. Call it before players join. A view that cannot
+    /// be used changes nothing.
     pub fn set_first_view(
         &mut self,
         simulation: &mut Simulation<G>,
@@ -91,8 +91,8 @@ impl<G: Game> PlayerSessions<G> {
         Ok(())
     }
 
-    /// Adds a policy beside the game's own; [`View::custom`] refers to it by this name, which counts for
-    /// more than the same name in [`Game::policies`].
+    /// Adds a policy for [`View::custom`] to refer to by name. It takes precedence over one of the
+    /// same name in [`Game::policies`].
     pub fn add_policy(&mut self, name: impl Into<String>, policy: Arc<dyn Policy>) {
         let name = name.into();
         self.own_policies.retain(|(known, _)| *known != name);
@@ -100,7 +100,7 @@ impl<G: Game> PlayerSessions<G> {
         self.own_policies.push((name, policy));
     }
 
-    /// The policy that a view means.
+    /// The policy of a view.
     pub(super) fn policy(&mut self, view: &View) -> Result<Arc<dyn Policy>, ViewError> {
         if let Some((_, policy)) = self.policies.iter().find(|(known, _)| known == view) {
             return Ok(Arc::clone(policy));
@@ -123,8 +123,8 @@ impl<G: Game> PlayerSessions<G> {
         }
     }
 
-    /// Puts a view in force from outside the rules, for one player or for all, those who come later
-    /// included; or takes it back. A view that cannot be used changes nothing.
+    /// Overrides the view of one player, or of all players including those that join later; `None`
+    /// ends the override. A view that cannot be used changes nothing.
     pub fn override_view(
         &mut self,
         simulation: &mut Simulation<G>,
@@ -137,7 +137,7 @@ impl<G: Game> PlayerSessions<G> {
         self.shadow.iter_mut().for_each(|shadow| shadow.restart());
         match player {
             None => {
-                // What counts for all counts for those who had something else.
+                // An override for all replaces those of single players.
                 self.sessions.iter_mut().flatten().for_each(|session| session.view_override = None);
                 self.view_override = view;
                 (0..self.sessions.len()).for_each(|at| self.apply_view(simulation, at));
@@ -155,7 +155,7 @@ impl<G: Game> PlayerSessions<G> {
         Ok(())
     }
 
-    /// Another budget in bytes a round, for one player or for all, those who come later included.
+    /// Sets the budget in bytes per round of one player, or of all including those that join later.
     pub fn set_budget(
         &mut self,
         simulation: &mut Simulation<G>,
@@ -176,8 +176,8 @@ impl<G: Game> PlayerSessions<G> {
         }
     }
 
-    /// Bytes a round that a player's link carries, as the host measures: states keep within, whatever the
-    /// budget is. `None`: not known.
+    /// Sets the measured capacity of a player's link in bytes per round: states stay within it,
+    /// whatever the budget is. `None`: not known.
     pub fn set_capacity(
         &mut self,
         simulation: &mut Simulation<G>,
@@ -193,7 +193,7 @@ impl<G: Game> PlayerSessions<G> {
     }
 }
 
-/// What views can refer to at a server.
+/// Resolves the names that views use at a server.
 struct ServerViews<'a, G: Game> {
     game: GameViews<'a, G>,
     own: &'a [(String, Arc<dyn Policy>)],

@@ -1,4 +1,4 @@
-//! One player's place at a server.
+//! One player's session.
 
 use super::moving::CarriedSession;
 use super::work::{Credit, WorkBudget};
@@ -12,28 +12,30 @@ use foveate_sync::{Observer, ObserverId};
 use foveate_wire::{Bytes, Micros, ObjectId};
 use std::collections::VecDeque;
 
-/// Inputs that wait for their tick at most: 400 ms at 20 Hz. Whoever is further ahead is too fast.
+/// The most inputs that wait for their tick: 400 ms at 20 Hz. A player further ahead is too fast.
 const MAX_WAITING: usize = 8;
-/// Inputs that wait before the first is used: what jitter may hold up.
+/// Inputs that must wait before the first is used, as a buffer for jitter.
 const HEAD_START: usize = 2;
-/// Above this many waiting inputs two are used in a tick: the link was held up and has recovered. No more
-/// are made up for than were missing, so that who sends more is not faster.
+/// Above this many waiting inputs a tick uses two, because the link was interrupted and has
+/// recovered. It makes up for no more than were missing, so that a player who sends more is not
+/// faster.
 const CATCH_UP: usize = 4;
-/// Bytes of events that wait for a frame at most; what is beyond is dropped and counted.
+/// The most bytes of events that wait for a frame; others are dropped and counted.
 const MAX_EVENTS: usize = 900;
-/// Bytes of reliable events that wait for the next round, or for the player to come back; likewise.
+/// The most bytes of reliable events that wait for the next round or for the player to resume;
+/// others are dropped and counted.
 pub(super) const MAX_RELIABLE: usize = 8 * 1024;
-/// Rounds for which unused budget is kept where the link is narrower than the budget.
+/// Rounds for which unused budget is kept if the link's capacity is below the budget.
 const NARROW_BURST: u32 = 2;
 
-/// Why somebody is not there.
+/// Why a player is to be removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Away {
-    /// The link broke, and nobody came back.
+    /// The link broke, and the player did not resume.
     Gone,
-    /// The link is there, but nothing comes.
+    /// The link is there, but nothing arrives.
     Silent,
-    /// Something comes, but no acknowledgement.
+    /// Datagrams arrive, but no acknowledgements.
     NoAcks,
 }
 
@@ -45,49 +47,49 @@ pub(super) struct PlayerSession<G: Game> {
     pub observer: ObserverId,
     pub resume: ResumeKey,
     pub eyes: Vec<ObjectId>,
-    /// Whom they look over the shoulder.
+    /// The object that the player watches.
     pub watched: Option<ObjectId>,
-    /// The view they chose,
+    /// The number of the view that the player chose.
     pub view: u8,
-    /// and what an operator put in its place.
+    /// The view that an operator set instead.
     pub view_override: Option<View>,
-    /// Bytes a round at most,
+    /// The budget in bytes per round.
     pub budget: Option<Bytes>,
-    /// and what the link carries, if the host knows.
+    /// The capacity of the link in bytes per round, if the host knows it.
     pub capacity: Option<Bytes>,
-    /// When something came from them,
+    /// When the last message or datagram arrived.
     pub heard: Micros,
-    /// and an acknowledgement.
+    /// When the last acknowledgement arrived.
     pub acked: Micros,
-    /// Their clock, and when it was heard.
+    /// The player's clock, and when it arrived.
     pub echo: Option<(u16, Micros)>,
-    /// When a clock was echoed last.
+    /// When a clock was last echoed.
     echoed: Option<Micros>,
     spoke: Micros,
     broken: Option<Micros>,
-    /// Inputs and their numbers.
+    /// Waiting inputs, with their numbers.
     waiting: VecDeque<(u16, G::Input)>,
     /// The number of the newest input used.
     done: Option<u16>,
-    /// The number of the first input that has not come.
+    /// The number of the first input that has not arrived.
     next: Option<u16>,
-    /// Inputs taken out of `waiting` in this tick.
+    /// Inputs used in this tick.
     used: usize,
     /// Ticks without an input that may be made up for.
     missed: usize,
     started: bool,
     events: Vec<u8>,
-    /// Events that must arrive, for the reliable stream.
+    /// Waiting events for the reliable stream.
     reliable: Vec<u8>,
     /// The version of the wire that the player speaks.
     pub version: u8,
-    /// What is left of their budget of work,
+    /// What is left of the player's budget of work.
     pub credit: Credit,
-    /// of the one for looking from other objects,
+    /// What is left of the budget for watching other objects.
     pub watches: Credit,
-    /// and of their link's, for joining.
+    /// What is left of the link's budget for joining.
     pub joins: Credit,
-    /// They leave, and have not left: in a world on many servers that takes a moment.
+    /// The player is leaving, which takes a while in a world on many servers.
     pub leaving: bool,
 }
 
@@ -137,15 +139,15 @@ impl<G: Game> PlayerSession<G> {
     pub fn come_back(&mut self, link: Link, now: Micros) {
         (self.link, self.broken) = (Some(link), None);
         (self.heard, self.acked, self.spoke) = (now, now, now);
-        // Whatever they did while away is not made up for.
+        // Inputs missed while away are not made up for.
         self.waiting.clear();
         (self.next, self.done, self.started) = (None, None, false);
-        // A link that is over tells nothing of this one's round trip or width.
+        // The old link's round trip and capacity say nothing about the new one.
         (self.missed, self.echo, self.echoed, self.capacity) = (0, None, None, None);
     }
 
-    /// States keep within the budget and what the link carries. Of the latter little is kept for later: a
-    /// burst would queue.
+    /// Sets the observer's budget to what the player's budget and the link allow. Little of a
+    /// link's capacity is saved up: a burst would queue.
     pub fn keep_within(&self, observer: &mut Observer) {
         let narrow = self.capacity.filter(|it| self.budget.is_none_or(|budget| *it < budget));
         match narrow {
@@ -158,12 +160,13 @@ impl<G: Game> PlayerSession<G> {
         (self.link, self.broken) = (None, Some(now));
     }
 
-    /// Whether an input has come before.
+    /// Whether an input has arrived before.
     pub fn is_known(&self, seq: u16) -> bool {
         self.next.is_some_and(|next| (seq.wrapping_sub(next) as i16) < 0)
     }
 
-    /// Takes an input in; false if it is ahead of what a player can do. Known ones do no harm.
+    /// Queues an input; false if it is further ahead than a player can be. Known inputs are
+    /// ignored.
     pub fn take_input(&mut self, seq: u16, input: G::Input) -> bool {
         let next = *self.next.get_or_insert(seq);
         let ahead = seq.wrapping_sub(next) as i16;
@@ -173,13 +176,14 @@ impl<G: Game> PlayerSession<G> {
         if self.waiting.len() >= MAX_WAITING {
             return false;
         }
-        // Those in between are lost for good: each datagram repeats the last ones.
+        // The skipped ones are lost for good, because each datagram repeats the last ones.
         self.next = Some(seq.wrapping_add(1));
         self.waiting.push_back((seq, input));
         true
     }
 
-    /// An input for this tick: mostly one, two to catch up, none until a few have come.
+    /// The next input for this tick: usually one per tick, two to catch up, none until a few have
+    /// arrived.
     pub fn next_input(&mut self) -> Option<G::Input> {
         self.started |= self.waiting.len() >= HEAD_START;
         let behind = self.missed > 0 && self.waiting.len() + self.used > CATCH_UP;
@@ -192,7 +196,7 @@ impl<G: Game> PlayerSession<G> {
                 self.done = Some(seq);
             }
             None => {
-                // Run dry: let a few gather again.
+                // The queue is empty: wait until a few inputs have arrived again.
                 self.started &= self.used > 0 || !self.waiting.is_empty();
                 self.missed = (self.missed + usize::from(self.used == 0)).min(MAX_WAITING);
                 self.used = 0;
@@ -201,17 +205,17 @@ impl<G: Game> PlayerSession<G> {
         input.map(|(_, input)| input)
     }
 
-    /// Inputs that wait, with their numbers.
     pub fn waiting_inputs(&self) -> Vec<(u16, G::Input)> {
         self.waiting.iter().copied().collect()
     }
 
-    /// The numbers of the newest input used and of the first that has not come, and how many ticks may be made up for.
+    /// The numbers of the newest input used and of the first that has not arrived, and how many
+    /// ticks may be made up for.
     pub fn input_numbers(&self) -> ([Option<u16>; 2], u8) {
         ([self.done, self.next], self.missed as u8)
     }
 
-    /// Inputs go on as they were elsewhere.
+    /// Continues the inputs from another server.
     pub fn set_inputs(&mut self, state: &CarriedSession<G::Input>) {
         self.waiting = state.waiting.iter().take(MAX_WAITING).copied().collect();
         (self.done, self.next) = (state.done, state.next);
@@ -221,18 +225,18 @@ impl<G: Game> PlayerSession<G> {
         self.reliable = state.reliable.iter().take(MAX_RELIABLE).copied().collect();
     }
 
-    /// Reliable events that wait.
     pub fn waiting_reliable(&self) -> &[u8] {
         &self.reliable
     }
 
-    /// The newest input used, and how many wait.
-    pub fn input_news(&self) -> Option<(u16, u8)> {
+    /// The number of the newest input used, and how many wait.
+    pub fn input_status(&self) -> Option<(u16, u8)> {
         self.done.map(|done| (done, self.waiting.len() as u8))
     }
 
-    /// The newest clock heard and how long ago, unless `pause` has not passed since the last echo.
-    pub fn echo_news(&mut self, now: Micros, pause: Micros) -> Option<(u16, u8)> {
+    /// The player's newest clock and its age in milliseconds; `None` if less than `pause` has
+    /// passed since the last echo.
+    pub fn take_echo(&mut self, now: Micros, pause: Micros) -> Option<(u16, u8)> {
         if self.echoed.is_some_and(|echoed| now - echoed < pause) {
             return None;
         }
@@ -241,8 +245,9 @@ impl<G: Game> PlayerSession<G> {
         Some((clock, (now - at).as_millis().min(255.0) as u8))
     }
 
-    /// Something happened near by. False if there is no room for it; none if the player is away and will not miss
-    /// it. Reliable events wait for a player who is away; players of an older version get them like the others.
+    /// Queues an event. False if there is no room; `None` if the player is away and need not get
+    /// it. Reliable events wait for a player who is away; players of an older version get them in
+    /// frames.
     pub fn notice(&mut self, event: &[u8], reliable: bool) -> Option<bool> {
         let reliable = reliable && self.version >= RELIABLE_EVENTS;
         if self.link.is_none() && !reliable {
@@ -259,19 +264,20 @@ impl<G: Game> PlayerSession<G> {
         Some(fits)
     }
 
-    /// The reliable events that wait, if there is a link for them.
+    /// The waiting reliable events, if there is a link to send them on.
     pub fn take_reliable(&mut self) -> Option<(Link, Vec<u8>)> {
         let link = self.link.filter(|_| !self.reliable.is_empty())?;
         Some((link, std::mem::take(&mut self.reliable)))
     }
 
-    /// The events, if there is room for them; otherwise they wait for a frame of their own.
+    /// The waiting events if they fit into `room` bytes; otherwise none, and they wait for a frame
+    /// of their own.
     pub fn events_for(&mut self, room: usize) -> Vec<u8> {
         if self.events.len() > room { Vec::new() } else { std::mem::take(&mut self.events) }
     }
 
-    /// A frame left; its events' memory comes back.
-    pub fn told(&mut self, now: Micros, mut events: Vec<u8>) {
+    /// Notes that a frame was sent, and takes back the buffer of its events.
+    pub fn on_frame_sent(&mut self, now: Micros, mut events: Vec<u8>) {
         self.spoke = now;
         if self.events.is_empty() {
             events.clear();
@@ -279,7 +285,7 @@ impl<G: Game> PlayerSession<G> {
         }
     }
 
-    pub fn has_something_to_say(&self, now: Micros, keep_alive: Micros) -> bool {
+    pub fn needs_frame(&self, now: Micros, keep_alive: Micros) -> bool {
         !self.events.is_empty() || now - self.spoke >= keep_alive
     }
 

@@ -3,36 +3,36 @@
 use foveate_sync::interest::Strain;
 use foveate_wire::{Bytes, Micros};
 
-/// What a server may use in one round; none: as much as it takes.
+/// What a server may use in one round; `None` for no limit.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Resources {
-    /// Bytes to all players together, headers of the network included.
+    /// Bytes to all players together, including the network's headers.
     pub uplink: Option<Bytes>,
-    /// The time that a round may take, sending and receiving included.
+    /// The duration of a round, including sending and receiving.
     pub tick_time: Option<Micros>,
 }
 
-/// What the network adds to a datagram: IP and UDP headers, QUIC's header and seal.
+/// What the network adds to a datagram: the headers of IP, UDP and QUIC, and QUIC's seal.
 const OVERHEAD: u64 = 28 + 27;
 /// Rounds over which use is averaged.
 const ROUNDS: f32 = 8.0;
-/// Strain added in a round for each share by which use exceeds what there is,
+/// Strain added in a round for each share by which use exceeds the resources.
 const RISE: f32 = 1.0;
-/// and at most.
+/// The most strain added in a round.
 const MAX_RISE: f32 = 0.5;
-/// Below this share of what there is, quality comes back,
+/// Below this share of the resources, strain falls.
 const EASE: f32 = 0.9;
-/// by so much strain in a round.
+/// By how much strain falls in a round.
 const FALL: f32 = 0.03;
 
-/// Follows what rounds take and says how much grades must give way.
+/// Averages the use of rounds, and computes how far grades must give way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Quality {
     resources: Resources,
     strain: f32,
     bytes: f32,
     micros: f32,
-    /// Bytes of the round at hand.
+    /// Bytes of the current round.
     sent: u64,
 }
 
@@ -45,13 +45,13 @@ impl Quality {
         self.resources = resources;
     }
 
-    /// A datagram of so many bytes was sent.
+    /// Notes a datagram of this many bytes.
     #[inline]
     pub fn note_sent(&mut self, bytes: usize) {
         self.sent += bytes as u64 + OVERHEAD;
     }
 
-    /// A round is over that took so long: the strain from now on.
+    /// Ends a round that took this long; returns the strain from now on.
     pub fn end_round(&mut self, took: Micros) -> Strain {
         let sent = std::mem::take(&mut self.sent) as f32;
         self.bytes += (sent - self.bytes) / ROUNDS;
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn an_uplink_that_is_too_narrow_strains_until_it_is_not() {
         let mut quality = Quality::new(UPLINK);
-        assert_eq!(run(&mut quality, 8_000, 500, 100), 0.0, "nobody asked for time");
+        assert_eq!(run(&mut quality, 8_000, 500, 100), 0.0, "time has no limit");
         let strained = run(&mut quality, 20_000, 0, 40);
         assert!(strained > 5.0, "{strained}");
         let held = run(&mut quality, 9_500, 0, 100);

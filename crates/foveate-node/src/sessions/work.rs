@@ -1,45 +1,46 @@
-//! What a client can make the server do is paid for: each player has a budget of work, and what is asked for has a cost.
+//! Budgets for the work that clients request from a server.
 //!
-//! A limit on how many messages a client sends does not bound what they cost: one may be a flag, another a search
-//! through the whole map. So costs are charged. However many clients do their worst, they cost the server at most
-//! their budgets together.
+//! A limit on the number of a client's messages does not bound their cost: one may be a flag,
+//! another a search through the whole map. So each request has a cost, and each player a budget.
+//! However many clients request the most expensive work, it costs the server at most the sum of
+//! their budgets.
 
 use foveate_wire::Micros;
 
-/// A budget of work. One unit is about what answering a small question costs.
+/// A budget of work. One unit is about the cost of answering a small question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkBudget {
-    /// Units that become available in a second.
+    /// Units that become available per second.
     pub per_second: u32,
-    /// Units that are kept at most: what can be asked for at once. Nothing that costs more is ever done.
+    /// The most units that are saved up. Nothing that costs more is ever done.
     pub burst: u32,
 }
 
 impl WorkBudget {
-    /// Of a player: four costly actions a second, or four hundred small ones.
+    /// For a player: four expensive actions a second, or four hundred small ones.
     pub const PLAYER: WorkBudget = WorkBudget { per_second: 400, burst: 400 };
-    /// Of a link, for joining: [`JOIN_COST`] a second, and four at once.
+    /// For joining on a link: [`JOIN_COST`] a second, and four at once.
     pub(super) const JOINS: WorkBudget = WorkBudget { per_second: 100, burst: 400 };
-    /// Of a player, beside the other one, for looking from another object: ten units a second, and twice at once, so
-    /// that a player does not sweep over all objects.
+    /// For a player, in addition to the other budget, to look from other objects: slow enough that
+    /// a player cannot scan all objects.
     pub(super) const WATCHES: WorkBudget = WorkBudget { per_second: 10, burst: 20 };
 }
 
-/// What joining costs, out of the link's budget.
+/// The cost of joining, charged to the link.
 pub const JOIN_COST: u32 = 100;
-/// What another view costs: every pair of the player is looked at anew.
+/// The cost of changing the view: every pair of the player is checked again.
 pub const VIEW_COST: u32 = 50;
-/// What looking from another object, or from the player's own again, costs.
+/// The cost of looking from another object, or from the player's own again.
 pub const WATCH_COST: u32 = 10;
-/// What a name costs.
+/// The cost of asking for a name.
 pub const NAME_COST: u32 = 1;
 
-/// Work that clients asked for. Counters only ever grow.
+/// Work that clients requested. Counters only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WorkCounts {
-    /// Units that were charged, and done.
+    /// Units charged for work that was done.
     pub charged: u64,
-    /// Units that were asked for beyond a budget, and not done.
+    /// Units requested beyond a budget, for work that was not done.
     pub refused: u64,
 }
 
@@ -52,12 +53,12 @@ pub(super) struct Credit {
 }
 
 impl Credit {
-    /// A whole budget.
+    /// A full budget.
     pub fn new(budget: WorkBudget, now: Micros) -> Credit {
         Credit { budget, left: u64::from(budget.burst) * 1_000_000, at: now }
     }
 
-    /// Takes a cost out, if that much is left.
+    /// Subtracts a cost; false, without effect, if less than that is left.
     pub fn charge(&mut self, cost: u32, now: Micros) -> bool {
         let most = u64::from(self.budget.burst) * 1_000_000;
         let gained = (now - self.at).0.saturating_mul(u64::from(self.budget.per_second));

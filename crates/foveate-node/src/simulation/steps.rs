@@ -1,7 +1,7 @@
-//! Everybody's turn: one after the other, or in parts on several threads.
+//! The steps of a tick: one after the other, or in parts on several threads.
 //!
-//! A rule reads the end of the last tick and writes its own object, so no turn depends on another one of the same
-//! tick. Effects are put together in the order of the turns, which is that of the objects' ids.
+//! A rule reads the end of the last tick and writes its own object, so no step depends on another
+//! one of the same tick. Effects are merged in the order of the objects' ids.
 
 use super::{Simulation, Whole};
 use crate::game::{Effects, Game, StepContext, World};
@@ -9,13 +9,13 @@ use foveate_sync::Slot;
 use foveate_wire::{ObjectId, Tick};
 use std::collections::BTreeMap;
 
-/// Turns that are worth a thread at least.
+/// The fewest steps that are worth a thread.
 const MIN_PART: usize = 64;
 
-/// What the turns of a part brought about.
+/// The results of the steps of one part.
 pub(super) struct StepPart<G: Game> {
     effects: Effects<G>,
-    /// The lanes of its objects, one after the other.
+    /// The lanes of the part's objects, one after the other.
     lanes: Vec<i32>,
     removed: Vec<ObjectId>,
 }
@@ -27,7 +27,8 @@ impl<G: Game> Default for StepPart<G> {
 }
 
 impl<G: Game> Simulation<G> {
-    /// The turns of all these objects. Those that are removed are there for all others until everybody had a turn.
+    /// Runs the steps of all these objects. A removed object stays visible to the others until all
+    /// have stepped.
     pub(super) fn step_each(
         &mut self,
         tick: Tick,
@@ -52,11 +53,11 @@ impl<G: Game> Simulation<G> {
         }
     }
 
-    /// Takes an object away that was removed in its turn.
+    /// Removes an object whose rule asked for it.
     pub(super) fn remove_stepped(&mut self, id: ObjectId) {
         let store = &mut self.publisher.store;
         let gone = store.find(id).map(|slot| store.remove(slot));
-        debug_assert!(matches!(gone, Some(Ok(()))), "{id:?} had a turn, so it was there");
+        debug_assert!(matches!(gone, Some(Ok(()))), "{id:?} stepped, so it exists");
     }
 
     fn step_parts(

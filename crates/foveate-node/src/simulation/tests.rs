@@ -1,4 +1,4 @@
-//! A small game: lamps that walk, and light what they are asked to.
+//! A small game: lamps that walk, and light up on request.
 
 use super::*;
 use foveate_sync::interest::{View, presets};
@@ -50,7 +50,7 @@ impl Game for Lamps {
         turn.set(&lamp);
         turn.event(EventArea::Point { at: [lamp.pos[0], 0.0, 0.0], radius: 10.0 }, 1);
         match by {
-            // A player's wish is handed on, to whoever was near when they looked.
+            // A player's action is passed on to every lamp that was near when the player looked.
             Requester::Player(_, tick) => {
                 let seen = turn.world().as_seen(tick, 20);
                 let others = turn.world().near([lamp.pos[0], 0.0, 0.0], 100.0);
@@ -95,7 +95,7 @@ fn tick(simulation: &mut Simulation<Lamps>, tick: u32) -> usize {
 fn a_rule_sees_its_neighbours_as_of_the_last_tick() {
     let mut simulation = simulation();
     tick(&mut simulation, 1);
-    assert_eq!(simulation.world().get::<Lamp>(lamp(0)).unwrap().seen, 0, "nobody was there before");
+    assert_eq!(simulation.world().get::<Lamp>(lamp(0)).unwrap().seen, 0, "no lamp was near before");
     tick(&mut simulation, 2);
     let seen = |serial| simulation.world().get::<Lamp>(lamp(serial)).unwrap().seen;
     assert_eq!((seen(0), seen(1), seen(2)), (1, 1, 0));
@@ -130,7 +130,7 @@ fn actions_are_seen_as_the_asker_saw_the_world_and_spread_by_asking() {
     tick(&mut simulation, 5);
     simulation.ask(lamp(0), true, Requester::Player(PlayerId(1), Tick(4)));
     assert_eq!(tick(&mut simulation, 6), 1);
-    assert_eq!(tick(&mut simulation, 7), 1, "asked others hear of it in the next tick");
+    assert_eq!(tick(&mut simulation, 7), 1, "other lamps receive the action in the next tick");
     let lit = |serial| simulation.world().get::<Lamp>(lamp(serial)).unwrap().lit;
     assert_eq!((lit(0), lit(1), lit(2)), (true, true, false));
 }
@@ -158,7 +158,7 @@ fn objects_spawn_with_their_origin_and_can_be_restored() {
 }
 
 #[test]
-fn events_reach_who_is_near_the_line() {
+fn events_reach_observers_near_the_line() {
     let shot = EventArea::Segment { from: [0.0; 3], to: [100.0, 0.0, 0.0], radius: 5.0 };
     assert!(shot.reaches([50.0, 4.0, 0.0]) && shot.reaches([-3.0, 0.0, 0.0]));
     assert!(!shot.reaches([50.0, 6.0, 0.0]) && !shot.reaches([106.0, 0.0, 0.0]));

@@ -1,4 +1,4 @@
-//! Views made of views: object sets, walls, recent interaction, and policies of the game's own.
+//! Views made of parts: object sets, walls, recent interactions, and custom policies.
 
 use super::modifiers::{BySet, Interacting, ObjectSet, Visibility, Visible};
 use super::view::{View, ViewError, in_range};
@@ -7,26 +7,26 @@ use foveate_wire::{KindId, Metres, Micros, Radians};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 
-/// Object sets that one view may have.
+/// The most object sets of one view.
 pub const MAX_SETS: usize = 8;
-/// θ of an object out of view at the moment of an interaction; it grows as the memory fades.
+/// θ of an object out of view right after an interaction; it grows as the interest fades.
 const INTERACTED_AGE: Micros = Micros(100_000);
-/// The farthest distance that a floor is worked out for where a view has no end.
+/// The farthest distance for which a floor is computed if a view has no end.
 const FAR: f32 = 1_000.0;
 
-/// What a view can refer to and only the game knows. `()` has none of it.
+/// Resolves what a view can refer to and only the game knows. `()` resolves nothing.
 pub trait ViewContext {
     /// The game's walls.
     fn visibility(&self) -> Option<Arc<dyn Visibility>> {
         None
     }
 
-    /// The kind of a name.
+    /// The kind with a name.
     fn kind(&self, _name: &str) -> Option<KindId> {
         None
     }
 
-    /// A policy of the game's own.
+    /// The custom policy with a name.
     fn policy(&self, _name: &str) -> Option<Arc<dyn Policy>> {
         None
     }
@@ -34,7 +34,7 @@ pub trait ViewContext {
 
 impl ViewContext for () {}
 
-/// Which objects a part of a view covers.
+/// Selects the objects of a part of a view.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SetName {
@@ -46,35 +46,35 @@ pub enum SetName {
     Kind(String),
 }
 
-/// A part of a view with bounds of its own.
+/// A part of a view with its own bounds.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetView {
-    /// The objects that it covers.
     pub of: SetName,
-    /// Their view; it cannot have sets.
+    /// The view of these objects; it must not have sets.
     pub view: View,
 }
 
-/// What walls do to objects behind them.
+/// How walls change the bounds of objects behind them.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Occlusion {
-    /// Bounds of what is hidden are this many times looser. Left out: what is hidden is not told.
+    /// How many times looser the bounds of hidden objects are; if left out, hidden objects are not
+    /// sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looser: Option<f32>,
-    /// Within this distance everything counts as visible, world units.
+    /// Within this distance, in world units, everything counts as visible.
     #[serde(default)]
     pub always: f32,
 }
 
-/// Accepts `null` for infinity: JSON has no other way to say it.
+/// Accepts `null` for infinity, which JSON cannot express.
 pub(super) fn lengths_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f32>, D::Error> {
     let lengths = Vec::<Option<f32>>::deserialize(from)?;
     Ok(lengths.into_iter().map(|length| length.unwrap_or(f32::INFINITY)).collect())
 }
 
-/// The policy of a view with all its parts.
+/// Builds the policy of a view with all its parts.
 pub(super) fn build(view: &View, game: &dyn ViewContext) -> Result<Arc<dyn Policy>, ViewError> {
     if view.sets.len() > MAX_SETS {
         return Err(ViewError::Sets("at most 8"));
@@ -95,8 +95,8 @@ pub(super) fn build(view: &View, game: &dyn ViewContext) -> Result<Arc<dyn Polic
     Ok(Arc::new(BySet(sets)))
 }
 
-/// The policy of a view without its sets. Walls come last: an interaction does not show what they
-/// hide.
+/// Builds the policy of a view without its sets. Walls are applied last: an interaction does not
+/// reveal what they hide.
 fn single(
     view: &View,
     boost: Option<f32>,
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_need_not_be_told() {
+    fn hidden_objects_need_not_be_sent() {
         let mut view = presets::circle(90.0);
         view.line_of_sight = Some(Occlusion { looser: None, always: 5.0 });
         let policy = view.build_in(&Game).unwrap();

@@ -1,8 +1,8 @@
-//! What each observer must be told, and how exactly: pivots, policies, grades.
+//! What each observer is sent, and how exactly: pivots, policies, grades.
 //!
-//! A [`Policy`] is one function: what it sees of an (observer, object) pair → the pair's [`Grade`],
-//! or nothing where the observer has no interest. Everything else (sending, loss, budget,
-//! accounting) follows from the grade.
+//! A [`Policy`] is one function from what an observer sees of an object to the pair's [`Grade`], or
+//! to `None` if the observer has no interest. Everything else (sending, loss, budget, accounting)
+//! follows from the grade.
 
 mod compose;
 mod modifiers;
@@ -19,7 +19,7 @@ pub use view::{Bound, PolicyName, View, ViewError, presets};
 use crate::store::Slot;
 use foveate_wire::{KindId, Metres, Micros, ObjectId, Radians, Tick};
 
-/// How exact a replica must be. Any bound may be unbounded.
+/// How exact a replica must be. Each bound may be unlimited.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Grade {
     /// θ: the longest time that a difference may last.
@@ -28,45 +28,46 @@ pub struct Grade {
     pub max_missed: u32,
     /// ν: how far the replica may be from the object's place.
     pub max_error: Metres,
-    /// Below this there is no difference of place.
+    /// Deviations of place up to this are not a difference.
     pub floor: Metres,
-    /// Multiplies the floors that the schema gives to facings: 1, or less close by.
+    /// Multiplies the schema's floors of facings: 1, or less for near objects.
     pub facing: f32,
-    /// Share of the budget under pressure.
+    /// The pair's share of a budget that is too small.
     pub weight: f32,
-    /// The class that metrics count the pair under: for [`Vfc`] see [`Vfc::class`], otherwise 0. Below [`CLASSES`].
+    /// The class under which metrics count the pair, below [`CLASSES`]: for [`Vfc`] see
+    /// [`Vfc::class`], otherwise 0.
     pub class: u8,
-    /// What the policy can say of the pair's next grades; none: it must be asked in every round.
+    /// What the policy knows of the pair's next grades; `None`: it must be called every round.
     pub outlook: Option<Outlook>,
 }
 
-/// As long as an object stays farther from every pivot than `beyond`, however the pivots turn, no
-/// grade of the pair will be stricter than this. A replica that is right may then be left alone for
-/// part of θ: should it become wrong meanwhile, there is time enough to say so.
+/// While an object stays farther from every pivot than `beyond`, however the pivots turn, no grade
+/// of the pair will be stricter than this. So a correct replica can be skipped for part of θ:
+/// should it become wrong in the meantime, there is time to send.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Outlook {
     /// The inner edge of the zone.
     pub beyond: Metres,
-    /// θ at its strictest.
+    /// The strictest θ.
     pub max_age: Micros,
-    /// σ at its strictest. Where there is one, changes are counted in every round.
+    /// The strictest σ. If it is limited, changes are counted every round.
     pub max_missed: u32,
-    /// ν at its strictest, as far as it is absolute,
+    /// The strictest ν, as far as it is absolute.
     pub max_error: Metres,
-    /// and as a share of the distance.
+    /// The strictest ν as a share of the distance.
     pub max_share: f32,
-    /// The multiplier of facings' floors at its strictest.
+    /// The strictest multiplier of facings' floors.
     pub facing: f32,
-    /// As long as, moreover, [`Sight::cos_angle`] stays below this, no θ and no ν will be stricter than those
-    /// of the grade at hand: what is aside may wait for longer. −1: there is no such angle.
+    /// While [`Sight::cos_angle`] also stays below this, no θ and no ν will be stricter than those
+    /// of the current grade, so objects aside can wait longer. −1: there is no such angle.
     pub off_axis: f32,
 }
 
-/// How many classes metrics tell apart.
+/// The number of classes that metrics distinguish.
 pub const CLASSES: usize = 16;
 
 impl Grade {
-    /// Every difference at once, as exact as the schema allows.
+    /// Every difference is sent at once, as exactly as the schema allows.
     pub const EXACT: Grade = Grade {
         max_age: Micros::ZERO,
         max_missed: u32::MAX,
@@ -78,7 +79,7 @@ impl Grade {
         outlook: None,
     };
 
-    /// The stricter of two, bound by bound.
+    /// The stricter of two grades, bound by bound.
     pub fn tightest(self, other: Grade) -> Grade {
         Grade {
             max_age: self.max_age.min(other.max_age),
@@ -92,8 +93,8 @@ impl Grade {
         }
     }
 
-    /// What a relay must ask for so that `share` of each bound (0 to 1) remains for itself:
-    /// bounds compose, ν_up + ν_down ≤ ν, and θ likewise.
+    /// The grade that a relay must request so that `share` of each bound (0 to 1) remains for
+    /// itself: bounds add up, ν_up + ν_down ≤ ν, and so do θ.
     pub fn upstream(self, share: f32) -> Grade {
         let rest = 1.0 - share.clamp(0.0, 1.0);
         let age = match self.max_age {
@@ -104,8 +105,8 @@ impl Grade {
         Grade { max_age: age, max_error: scaled(self.max_error), floor: scaled(self.floor), ..self }
     }
 
-    /// All bounds and floors made `factor` times looser. The outlook stays: it says that no grade will
-    /// be stricter, and none is.
+    /// All bounds and floors made `factor` times looser. The outlook is kept, because it still
+    /// holds: no grade will be stricter.
     pub fn loosened(self, factor: f32) -> Grade {
         let floor = Metres(self.floor.0 * factor);
         Grade { floor, facing: self.facing * factor, ..self.sharpened(1.0 / factor) }
@@ -121,30 +122,31 @@ impl Grade {
     }
 }
 
-/// How much looser grades are than their policies ask for, because the sender is short of bandwidth
-/// or time. What is near keeps its grade; the farther away, the more it gives way.
+/// How much looser grades are than their policies ask for, because bandwidth or time is short. Near
+/// objects keep their grade; the farther away an object is, the looser its grade becomes.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Strain(f32);
 
 impl Strain {
-    /// Grades as the policies ask for.
+    /// Grades are as the policies ask for.
     pub const NONE: Strain = Strain(0.0);
-    /// The most that grades give way: at the edge of a view bounds are 17 times as loose.
+    /// The greatest strain: at the edge of a view bounds are 17 times as loose.
     pub const MAX: Strain = Strain(16.0);
-    /// Within this share of a view's reach grades do not give way.
+    /// Within this share of a view's reach grades are not loosened.
     pub const NEAR: f32 = 0.4;
-    /// What near pairs must press for a packet at once grows so much with each unit of strain.
+    /// By how much each unit of strain raises the pressure of near pairs that sends a packet at
+    /// once.
     const HOLD: f32 = 1.5;
-    /// Rounds after which a packet waits no longer.
+    /// A packet is held back for at most this many rounds.
     const LONGEST_HOLD: f32 = 5.0;
 
-    /// A strain, brought between [`NONE`](Strain::NONE) and [`MAX`](Strain::MAX).
+    /// A strain, clamped to [`NONE`](Strain::NONE) and [`MAX`](Strain::MAX).
     pub fn new(strain: f32) -> Strain {
-        // What is not a number is none.
+        // NaN becomes zero.
         Strain(if strain > 0.0 { strain.min(Strain::MAX.0) } else { 0.0 })
     }
 
-    /// At the edge of a view bounds are one more than this many times as loose.
+    /// The strain as a number: at the edge of a view bounds are this plus one times as loose.
     pub fn value(self) -> f32 {
         self.0
     }
@@ -156,9 +158,10 @@ impl Strain {
         1.0 + self.0 * beyond
     }
 
-    /// Whether a packet waits for others after so many rounds without one. `press` is the sum over the near pairs
-    /// that are due of how many times each exceeds its floor: the more is wrong near by, and the longer it has
-    /// been, the sooner it is told. Without anything near a packet waits for a few rounds.
+    /// Whether a packet is held back after this many rounds without one. `press` is the sum, over
+    /// the near pairs that are due, of how many times each exceeds its floor: the more is wrong
+    /// nearby, and the longer, the sooner a packet is sent. Without near pairs a packet is held
+    /// back for a few rounds.
     #[inline]
     pub(crate) fn holds(self, press: f32, silent: u32) -> bool {
         let silent = silent as f32;
@@ -170,30 +173,30 @@ impl Strain {
 /// A point that an observer looks from.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pivot {
-    /// Where it is.
+    /// Its place.
     pub at: [f32; 3],
-    /// Where it looks: a unit vector.
+    /// Its direction: a unit vector.
     pub facing: [f32; 3],
-    /// The object it is bound to, which its own observer always gets as [`Grade::EXACT`].
+    /// The object that it belongs to, which its own observer always gets as [`Grade::EXACT`].
     pub object: Option<Slot>,
-    /// World units that it moves in a round at most.
+    /// The most world units that it moves in a round.
     pub reach: Metres,
 }
 
 impl Pivot {
-    /// A pivot that looks along yaw (counter-clockwise from +x) and pitch (up).
+    /// A pivot that faces along yaw (counter-clockwise from +x) and pitch (up).
     pub fn looking(at: [f32; 3], yaw: Radians, pitch: Radians) -> Pivot {
-        // Many have no pitch.
+        // Most have no pitch.
         let (level, up) = if pitch.0 == 0.0 { (1.0, 0.0) } else { (pitch.0.cos(), pitch.0.sin()) };
         let facing = [yaw.0.cos() * level, yaw.0.sin() * level, up];
         Pivot { at, facing, object: None, reach: Metres::ZERO }
     }
 }
 
-/// What a policy sees of a pair: the object from the nearest pivot.
+/// What a policy sees of a pair: the object as seen from the nearest pivot.
 #[derive(Clone, Copy, Debug)]
 pub struct Sight {
-    /// From the nearest pivot to the object; zero for objects without a place.
+    /// The distance from the nearest pivot to the object; zero for objects without a place.
     pub distance: Metres,
     /// Cosine of the angle between the pivot's facing and the direction to the object.
     pub cos_angle: f32,
@@ -203,21 +206,19 @@ pub struct Sight {
     pub to: [f32; 3],
     /// The pivot's own object.
     pub pivot: Option<ObjectId>,
-    /// The object.
     pub object: ObjectId,
-    /// Its kind.
     pub kind: KindId,
-    /// Whether observer and object are in one team.
+    /// Whether observer and object are in the same team.
     pub same_team: bool,
-    /// How lately the observer interacted with the object: 1 now, fading to 0.
+    /// How recently the observer interacted with the object: 1 now, fading to 0.
     pub interaction: f32,
-    /// The round.
     pub tick: Tick,
-    /// Its number in time.
+    /// The round's time.
     pub now: Micros,
 }
 
-/// Decides how exact each replica must be. One function; the others are hints that save time.
+/// Decides how exact each replica must be. Only `grade` is required; the other methods are hints
+/// that save time.
 ///
 /// ```
 /// use foveate_sync::interest::{Grade, Policy, Sight};
@@ -242,33 +243,33 @@ pub struct Sight {
 /// }
 /// ```
 pub trait Policy: Send + Sync {
-    /// The grade of a pair; `None`: no interest.
+    /// The grade of a pair; `None` for no interest.
     fn grade(&self, sight: &Sight) -> Option<Grade>;
 
-    /// No object farther from every pivot than this is ever of interest.
-    /// It decides how much of the world has to be looked at.
+    /// The distance from every pivot beyond which no object is ever of interest. It decides how
+    /// much of the world is searched.
     fn reach(&self) -> Metres {
         Metres::UNBOUNDED
     }
 
-    /// Whether the observer is told of the change by which an object went out of reach, so that its
-    /// replica does not stand at the edge as if nothing had happened. Not of what it could not see go.
+    /// Whether the observer is sent the change by which an object leaves the reach, so that its
+    /// replica does not stay at the edge unchanged. False for changes that it cannot see.
     fn tells_leaving(&self, _: &Sight) -> bool {
         true
     }
 
-    /// The strictest floors that any of its grades has. A pair that deviates by less has no
-    /// difference whatever its grade is, and the policy need not be asked. Without them it is asked
-    /// about every pair in every round.
+    /// The strictest floors of all its grades. A pair that deviates by less has no difference
+    /// whatever its grade, and the policy need not be called. Without them it is called for every
+    /// pair every round.
     fn floors(&self) -> Option<Floors> {
         None
     }
 }
 
-/// Floors that hold for all grades of a policy.
+/// Floors that are lower bounds for all grades of a policy.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Floors {
-    /// No grade's floor of place is less than this angle, seen from the pivot.
+    /// No grade's floor of place is below this angle, as seen from the pivot.
     pub place: Radians,
     /// No grade multiplies the floors of facings by less than this.
     pub facing: f32,
@@ -278,7 +279,7 @@ pub struct Floors {
 pub(crate) mod tests {
     use super::*;
 
-    /// An object at a distance, at an angle (degrees) from where the pivot looks.
+    /// An object at this distance, at this angle (degrees) from the pivot's facing.
     pub(crate) fn sight(distance: f32, angle: f32) -> Sight {
         Sight {
             distance: Metres(distance),

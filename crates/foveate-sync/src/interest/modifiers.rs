@@ -1,10 +1,10 @@
-//! Policies made of policies: by object set, by recent interaction, by visibility.
+//! Policies that combine policies: by object set, by recent interaction, by visibility.
 
 use super::{Floors, Grade, Policy, Sight};
 use foveate_wire::{KindId, Metres, ObjectId, Radians, Tick};
 use std::sync::Arc;
 
-/// Which objects a part of a multi-zone view covers.
+/// Selects the objects of a part of a view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ObjectSet {
     /// Every object.
@@ -28,8 +28,8 @@ impl ObjectSet {
     }
 }
 
-/// Multi-zones: different object sets under different policies. The first set that holds an
-/// object decides; objects in no set are of no interest.
+/// Uses different policies for different object sets. The first set that contains an object
+/// decides; objects in no set are of no interest.
 pub struct BySet(pub Vec<(ObjectSet, Arc<dyn Policy>)>);
 
 impl Policy for BySet {
@@ -57,13 +57,13 @@ impl Policy for BySet {
     }
 }
 
-/// Silac's interest path: what the observer interacted with lately is sharper, fading with time.
+/// Silac's interest path: recent interactions make grades sharper, fading with time.
 pub struct Interacting {
-    /// The policy underneath.
+    /// The policy for all objects.
     pub inner: Arc<dyn Policy>,
-    /// How many times sharper at the moment of the interaction.
+    /// How many times sharper a grade is right after an interaction.
     pub boost: f32,
-    /// The grade of something just interacted with that `inner` has no interest in.
+    /// The grade right after an interaction with an object that `inner` has no interest in.
     pub otherwise: Grade,
 }
 
@@ -71,8 +71,8 @@ impl Policy for Interacting {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let grade = self.inner.grade(sight);
         if sight.interaction <= 0.0 {
-            // What the inner policy says of the next grades holds: an interaction has the pair
-            // graded anew at once.
+            // The outlook of the inner policy holds: an interaction causes the pair to be graded
+            // again at once.
             return grade;
         }
         let grade = grade.map(|grade| Grade { outlook: None, ..grade });
@@ -83,8 +83,8 @@ impl Policy for Interacting {
         }
     }
 
-    // An interaction reaches as far as the game lets it, but the pair exists by then:
-    // nothing beyond the inner reach is looked for.
+    // An interaction reaches as far as the game allows, but the pair exists by then: nothing beyond
+    // the inner reach is searched for.
     fn reach(&self) -> Metres {
         self.inner.reach()
     }
@@ -95,42 +95,42 @@ impl Policy for Interacting {
 
     fn floors(&self) -> Option<Floors> {
         let (inner, other) = (self.inner.floors()?, self.otherwise);
-        // The grade of last resort has no angle: its floor is least, as one, at the farthest.
+        // The grade `otherwise` has no angle: its floor is smallest, as an angle, at the farthest
+        // distance.
         let place = inner.place.0.min(other.floor.0 / self.inner.reach().0);
         Some(Floors { place: Radians(place), facing: inner.facing.min(other.facing) })
     }
 }
 
-/// Line of sight between places; answered by the game's geometry or by a recording.
+/// Whether one place can be seen from another, by the game's geometry or by a recording.
 pub trait Visibility: Send + Sync {
     /// Whether the pivot's object (if it has one) at `from` can see `object` at `to`.
     fn visible(&self, line: &Line) -> bool;
 }
 
-/// A question to a [`Visibility`] provider.
+/// A query to a [`Visibility`] provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// The looking object.
+    /// The object that looks.
     pub pivot: Option<ObjectId>,
-    /// The object looked at.
+    /// The object that is looked at.
     pub object: ObjectId,
-    /// Where the looking object is.
+    /// The place of the object that looks.
     pub from: [f32; 3],
-    /// Where the object is.
+    /// The place of the object that is looked at.
     pub to: [f32; 3],
-    /// In which round.
+    /// The round.
     pub tick: Tick,
 }
 
-/// What cannot be seen is looser, or of no interest.
+/// Loosens the grades of objects that cannot be seen, or drops them.
 pub struct Visible {
-    /// The policy for what can be seen.
+    /// The policy for visible objects.
     pub inner: Arc<dyn Policy>,
-    /// Answers whether there is a line of sight.
     pub provider: Arc<dyn Visibility>,
-    /// What is hidden is this many times looser; infinite: not of interest.
+    /// How many times looser the grades of hidden objects are; infinite: no interest.
     pub hidden: f32,
-    /// Within this distance everything counts as visible, because it may come round the corner.
+    /// Within this distance everything counts as visible, because it may come round a corner.
     pub always: Metres,
 }
 
@@ -142,11 +142,11 @@ impl Visible {
     }
 }
 
-/// Sharpening leaves floors alone: they are what a person could notice.
+/// Sharpening keeps the floors, because they are what a person can notice.
 impl Policy for Visible {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let grade = self.inner.grade(sight)?;
-        // An object that comes into sight, or out of it, changes its grade at any moment.
+        // An object that becomes visible or hidden changes its grade at any moment.
         let grade = Grade { outlook: None, ..grade };
         if self.sees(sight) {
             return Some(grade);
@@ -201,11 +201,11 @@ mod tests {
         assert_eq!(age(&policy, &with(10.0, 0.5)), Some(40));
         assert_eq!(age(&policy, &with(10.0, 0.0)), Some(100));
         assert_eq!(age(&policy, &with(60.0, 0.0)), None);
-        assert_eq!(age(&policy, &with(60.0, 0.2)), Some(0), "what shot at me from afar counts");
+        assert_eq!(age(&policy, &with(60.0, 0.2)), Some(0), "a distant shooter counts");
     }
 
     #[test]
-    fn the_floor_of_what_was_interacted_with_is_no_less_than_what_is_said_of_all() {
+    fn after_an_interaction_the_floor_is_at_least_the_stated_minimum() {
         let pace = Pace { interval: Micros(0), floor: Radians(0.1) };
         let inner = Arc::new(Circle { view: Metres(50.0), pace });
         let otherwise = Grade { floor: Metres(0.5), ..Grade::EXACT };
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_looser_or_gone() {
+    fn hidden_objects_are_looser_or_dropped() {
         let visible = |hidden| Visible {
             inner: circle(90.0, 100),
             provider: Arc::new(Wall(20.0)),

@@ -1,19 +1,19 @@
-//! Policies of the field, each as its source defines it.
+//! Policies from the literature, each as its source defines it.
 
 use super::{Floors, Grade, Outlook, Policy, Sight};
 use foveate_wire::{Metres, Micros, Radians};
 
-/// What the simple policies share: how often a relevant object is sent, and the floor.
+/// Parameters shared by the simple policies: the interval of updates, and the floor.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pace {
     /// I: the shortest time between two updates of one object.
     pub interval: Micros,
-    /// Deviations of place below this angle, seen from the pivot, are no difference.
+    /// Deviations of place below this angle, as seen from the pivot, are not a difference.
     pub floor: Radians,
 }
 
 impl Pace {
-    /// An interval without a floor.
+    /// An interval, without a floor.
     pub fn every(interval: Micros) -> Pace {
         Pace { interval, floor: Radians(0.0) }
     }
@@ -22,10 +22,10 @@ impl Pace {
         Some(Floors { place: self.floor, facing: 1.0 })
     }
 
-    /// The grade of an object of relevance 0 < r ≤ 1: due I / r after its last update.
+    /// The grade of an object of relevance 0 < r ≤ 1: it is due I / r after its last update.
     #[inline]
     fn grade(&self, sight: &Sight, relevance: f32) -> Grade {
-        // Relevance never exceeds one: the plain interval is the strictest there is.
+        // Relevance never exceeds one, so the plain interval is the strictest.
         let outlook = Outlook {
             beyond: Metres::ZERO,
             max_age: self.interval,
@@ -47,7 +47,7 @@ impl Pace {
     }
 }
 
-/// Everything to everyone. Unlimited and therefore what everything else is compared with.
+/// Sends everything to all observers. The baseline that all other policies are compared with.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Broadcast(pub Pace);
 
@@ -61,12 +61,11 @@ impl Policy for Broadcast {
     }
 }
 
-/// All within the view distance alike.
+/// All objects within the view distance, equally often.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Circle {
     /// V: the view distance.
     pub view: Metres,
-    /// Interval and floor.
     pub pace: Pace,
 }
 
@@ -94,14 +93,13 @@ fn attenuation(distance: f32, critical: f32, view: f32) -> f32 {
     (1.0 - (distance - critical) / (view - critical)).max(0.0)
 }
 
-/// All around, rarer with distance.
+/// All objects within the view distance, less often with distance.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AttenuatedCircle {
     /// V: the view distance.
     pub view: Metres,
-    /// C: within it, everything is fully relevant.
+    /// C: within this distance relevance is 1.
     pub critical: Metres,
-    /// Interval and floor.
     pub pace: Pace,
 }
 
@@ -120,18 +118,17 @@ impl Policy for AttenuatedCircle {
     }
 }
 
-/// What lies in the field of view and within the view distance, alike.
+/// All objects within the field of view and the view distance, equally often.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FieldOfView {
     /// V: the view distance.
     pub view: Metres,
-    /// The whole angle of the field.
+    /// The whole angle of the field of view.
     pub field: Radians,
-    /// Interval and floor.
     pub pace: Pace,
 }
 
-/// From here on a field is the whole circle.
+/// From this angle on a field of view is the whole circle.
 const WHOLE: f32 = std::f32::consts::TAU - 1e-5;
 
 #[inline]
@@ -155,17 +152,16 @@ impl Policy for FieldOfView {
     }
 }
 
-/// A³: all within the critical distance, whatever the direction, because a player may turn at
-/// once; beyond it what lies in the field of view, rarer with distance.
+/// A³: all objects within the critical distance in every direction, because a player may turn at
+/// once; beyond it those within the field of view, less often with distance.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct A3 {
     /// V: the view distance.
     pub view: Metres,
-    /// C: within it everything is fully relevant.
+    /// C: within this distance relevance is 1.
     pub critical: Metres,
-    /// The whole angle of the field.
+    /// The whole angle of the field of view.
     pub field: Radians,
-    /// Interval and floor.
     pub pace: Pace,
 }
 
@@ -189,16 +185,15 @@ impl Policy for A3 {
     }
 }
 
-/// Square zones: an observer hears of its own zone, and of every zone that a circle around the
-/// object cuts (GVO), so that crossings are soft. Zones have no height; but what is farther off than a zone's
-/// diagonal and the circle, above or below included, is not heard of.
+/// Square zones (GVO): an observer receives its own zone, and objects whose circle reaches into
+/// that zone, so that crossings are soft. Zones have no height, but objects farther away than a
+/// zone's diagonal plus the circle, in three dimensions, are left out.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Zoned {
     /// The side of a zone.
     pub side: Metres,
     /// The radius of the circle around each object; zero: the object's own zone only.
     pub aoi: Metres,
-    /// Interval and floor.
     pub pace: Pace,
 }
 
@@ -243,7 +238,7 @@ mod tests {
     fn a3_follows_its_definition() {
         let (view, critical) = (Metres(120.0), Metres(40.0));
         let a3 = A3 { view, critical, field: Radians::from_degrees(180.0), pace: PACE };
-        assert_eq!(age(&a3, 40.0, 170.0), Some(250), "near counts whatever the direction");
+        assert_eq!(age(&a3, 40.0, 170.0), Some(250), "near objects count in every direction");
         assert_eq!(age(&a3, 41.0, 170.0), None, "far behind does not");
         assert_eq!(age(&a3, 80.0, 10.0), Some(500), "half the relevance, half the rate");
         assert_eq!(age(&a3, 100.0, 89.0), Some(1000));
@@ -260,7 +255,7 @@ mod tests {
     #[test]
     fn a_field_of_360_degrees_has_no_gap_straight_behind() {
         let (view, field) = (Metres(120.0), Radians::from_degrees(360.0));
-        // A facing's length may be a little more than one.
+        // A facing may be slightly longer than one.
         let behind = Sight { cos_angle: -1.000_000_1, ..sight(100.0, 180.0) };
         assert!(FieldOfView { view, field, pace: PACE }.grade(&behind).is_some());
         assert!(A3 { view, critical: Metres(40.0), field, pace: PACE }.grade(&behind).is_some());
@@ -269,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_hears_of_what_its_neighbours_edge_holds() {
+    fn a_zone_receives_objects_at_its_neighbours_edge() {
         let zoned = |aoi: f32| Zoned { side: Metres(100.0), aoi: Metres(aoi), pace: PACE };
         let at = |from: f32, to: f32| {
             let (from, to) = ([from, 50.0, 0.0], [to, 50.0, 0.0]);
@@ -282,6 +277,6 @@ mod tests {
         assert!(zoned(20.0).grade(&at(-10.0, 30.0)).is_none(), "it works one way");
         let above = Sight { to: [10.0, 50.0, 300.0], ..at(10.0, 10.0) };
         let above = Sight { distance: Metres(300.0), ..above };
-        assert!(zoned(20.0).grade(&above).is_none(), "so far nobody looks");
+        assert!(zoned(20.0).grade(&above).is_none(), "too far away");
     }
 }

@@ -1,4 +1,4 @@
-//! Vector-field consistency: zones around the pivot × fields around its facing → κ.
+//! Vector-field consistency (VFC): zones around the pivot × fields around its facing → κ.
 
 use super::{CLASSES, Floors, Grade, Outlook, Policy, Sight};
 use foveate_wire::{Metres, Micros, Radians};
@@ -12,7 +12,7 @@ pub struct Kappa {
     pub max_missed: u32,
     /// ν, absolute: world units.
     pub max_error: Metres,
-    /// ν, as a share of the distance to the pivot: an angle, what a person would notice.
+    /// ν as a share of the distance to the pivot: an angle, as a person notices it.
     pub max_share: f32,
 }
 
@@ -24,34 +24,33 @@ impl Kappa {
     }
 }
 
-/// Zones × fields → κ. Build it from a [`View`](super::View), which checks it.
+/// Zones × fields → κ. Built from a [`View`](super::View), which checks it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Vfc {
-    /// Outer radii, rising; the last may be infinite.
+    /// Outer radii in ascending order; the last may be infinite.
     pub(super) zones: Vec<f32>,
-    /// Cosines of half of each field's angle, falling; the last is −1.
+    /// Cosines of half of each field's angle, in descending order; the last is −1.
     pub(super) fields: Vec<f32>,
     /// κ of zone z and field f at `z * fields.len() + f`.
     pub(super) kappa: Vec<Kappa>,
     pub(super) floor: Radians,
-    /// Facing floors inside the innermost zone, as a share of the schema's.
+    /// Floors of facings inside the innermost zone, as a share of the schema's.
     pub(super) inner_facing: f32,
 }
 
 impl Vfc {
-    /// The zone of a distance, or `None` beyond the last.
+    /// The zone at a distance, or `None` beyond the last.
     #[inline]
     pub fn zone(&self, distance: Metres) -> Option<usize> {
         self.zones.iter().position(|radius| distance.0 <= *radius)
     }
 
-    /// How many zones there are.
     pub fn zones(&self) -> usize {
         self.zones.len()
     }
 
-    /// The class of a zone and field, which tells what is ahead from what is behind: zone × fields + field. A view with
-    /// more of them than there are [`CLASSES`] has its zones as classes.
+    /// The class of a zone and field: zone × fields + field, so that ahead and behind are
+    /// distinguished. A view with more of these than [`CLASSES`] has only its zones as classes.
     #[inline]
     pub fn class(&self, zone: usize, field: usize) -> u8 {
         let fields = self.fields.len();
@@ -65,11 +64,11 @@ impl Vfc {
     }
 }
 
-/// The weight of a pair halves over this many times the innermost zone's radius. It has to fall faster than the
-/// demands on an observer's budget do towards the rim of a world, where those live who have the farthest
-/// objects and the fewest near ones.
+/// The weight of a pair halves over this many times the innermost zone's radius. It must fall
+/// faster than the demand on an observer's budget does towards the edge of a world, where observers
+/// have the farthest objects and the fewest near ones.
 const FADE: f32 = 1.5;
-/// No weight is less, so that no object is forgotten however wide the view.
+/// The least weight, so that no object is starved however wide the view is.
 const FAINTEST: f32 = 1.0 / 32.0;
 
 impl Policy for Vfc {
@@ -79,7 +78,8 @@ impl Policy for Vfc {
         let zone = self.zone(sight.distance)?;
         let field = self.field(sight.cos_angle);
         let kappa = &self.kappa[zone * self.fields.len() + field];
-        // Stricter lies inwards and ahead only: κ weakens with distance and with the angle.
+        // Only inner zones and fields further ahead are stricter: κ weakens with distance and with
+        // the angle.
         let ahead = &self.kappa[zone * self.fields.len()];
         let beyond = if zone == 0 { 0.0 } else { self.zones[zone - 1] };
         let facing = if zone == 0 { self.inner_facing } else { 1.0 };
@@ -98,7 +98,7 @@ impl Policy for Vfc {
             max_error: kappa.error(distance),
             floor: Metres(self.floor.0 * distance),
             facing,
-            // Under pressure what is far gives way first, also within a zone.
+            // If the budget is short, far objects give way first, also within a zone.
             weight: (-distance / (FADE * self.zones[0])).exp2().max(FAINTEST),
             class: self.class(zone, field),
             outlook: Some(outlook),

@@ -1,4 +1,4 @@
-//! Views as data: what a person writes in TOML or builds in code, checked, then turned into a policy.
+//! Views as data: written in TOML or built in code, checked, then turned into a policy.
 //!
 //! ```
 //! use foveate_sync::interest::View;
@@ -25,29 +25,29 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Which policy a view is for.
+/// The policy that a view configures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyName {
-    /// Everything to everyone.
+    /// Everything to all observers.
     Broadcast,
-    /// All within the view distance.
+    /// All objects within the view distance.
     Circle,
-    /// All within the view distance, rarer with distance.
+    /// All objects within the view distance, less often with distance.
     Attenuated,
-    /// What lies in the field of view.
+    /// Objects in the field of view.
     Fov,
-    /// The critical circle, and the field of view rarer with distance.
+    /// The critical circle, and the field of view less often with distance.
     A3,
     /// Square zones and a circle around each object.
     Zoned,
     /// Zones × fields → κ.
     Vfc,
-    /// A policy of the game's own, by the name that the game gives it.
+    /// A custom policy, by the name that the game gives it.
     Custom,
 }
 
-/// One κ of a view; what is left out is unbounded.
+/// One κ of a view; bounds that are left out are unlimited.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bound {
@@ -66,7 +66,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// [θ ms, ∞, ν as a share].
+    /// θ in milliseconds, and ν as a share of the distance.
     pub const fn new(age_ms: u64, share: f32) -> Bound {
         Bound { age_ms: Some(age_ms), missed: None, error: None, share: Some(share) }
     }
@@ -80,7 +80,7 @@ impl Bound {
         }
     }
 
-    /// Whether no bound of `self` is tighter than `other`'s.
+    /// Whether no bound of `self` is tighter than that of `other`.
     fn at_least_as_loose(&self, other: &Bound) -> bool {
         let (a, b) = (self.kappa(), other.kappa());
         a.max_age >= b.max_age
@@ -90,60 +90,60 @@ impl Bound {
     }
 }
 
-/// A view as a person states it. Fields that the policy does not use are left out.
+/// A view as a user writes it. Fields that the policy does not use are left out.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct View {
-    /// Which policy it is for.
     pub policy: PolicyName,
-    /// V, world units.
+    /// V: the view distance in world units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<f32>,
-    /// C, world units.
+    /// C: the critical distance in world units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub critical: Option<f32>,
-    /// The field of view in degrees, in all.
+    /// The whole angle of the field of view in degrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<f32>,
-    /// I, milliseconds: the shortest time between two updates. Zero: every round.
+    /// I: the shortest time between two updates in milliseconds. Zero: every round.
     #[serde(default)]
     pub interval_ms: u64,
-    /// The side of a square zone.
+    /// The side of a square zone in world units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<f32>,
-    /// The radius of the circle around each object.
+    /// The radius of the circle around each object in world units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aoi: Option<f32>,
-    /// Outer radii, rising; the last may be `inf`, which is `null` in JSON.
+    /// Outer radii in ascending order; the last may be `inf`, which is `null` in JSON.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "compose::lengths_or_null"
     )]
     pub zones: Vec<f32>,
-    /// Whole angles in degrees, rising; the last is 360.
+    /// Whole angles in degrees, in ascending order; the last is 360.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<f32>,
-    /// A row for each zone, in it a κ for each field.
+    /// One row for each zone, in it one κ for each field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kappa: Vec<Vec<Bound>>,
-    /// Deviations of place below this many degrees, seen from the pivot, are no difference.
+    /// Deviations of place below this many degrees, as seen from the pivot, are not a difference.
     #[serde(default = "default_floor")]
     pub floor_degrees: f32,
-    /// Facing floors inside the innermost zone, as a share of the schema's.
+    /// Floors of facings inside the innermost zone, as a share of the schema's.
     #[serde(default = "default_inner_facing")]
     pub inner_facing: f32,
-    /// With `policy = "custom"`: the name of the game's policy.
+    /// The name of the game's policy, with `policy = "custom"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom: Option<String>,
-    /// What walls do to objects behind them.
+    /// How walls change the bounds of objects behind them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_of_sight: Option<Occlusion>,
-    /// Objects that the player interacted with lately are this many times sharper, fading with time.
+    /// How many times sharper objects are right after the player interacted with them, fading with
+    /// time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interaction_boost: Option<f32>,
-    /// Object sets with views of their own; the first that holds an object decides. This view
-    /// covers all other objects.
+    /// Object sets with their own views. The first set that contains an object decides; this view
+    /// applies to all other objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<SetView>,
 }
@@ -156,49 +156,38 @@ fn default_inner_facing() -> f32 {
     0.5
 }
 
-/// A view that cannot be used. Whatever was in force stays in force.
+/// Why a view cannot be used. The view in force stays in force.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum ViewError {
-    /// The text is not TOML, or has keys or types that a view does not have.
+    /// The text is not TOML, or has unknown keys or wrong types.
     #[error("{0}")]
     Syntax(String),
-    /// The policy needs a key that is not there.
+    /// The policy needs a key that is missing.
     #[error("policy {policy:?} needs `{key}`")]
-    Missing {
-        /// The policy.
-        policy: PolicyName,
-        /// The key.
-        key: &'static str,
-    },
-    /// A key that the policy makes no use of: its author expects an effect.
+    Missing { policy: PolicyName, key: &'static str },
+    /// The policy does not use a key, although its author expects an effect.
     #[error("policy {policy:?} has no use for `{key}`")]
-    Unused {
-        /// The policy.
-        policy: PolicyName,
-        /// The key.
-        key: &'static str,
-    },
-    /// A number out of its range.
+    Unused { policy: PolicyName, key: &'static str },
+    /// A number is out of range.
     #[error("{key}: found {found}, expected {expected}")]
     Range {
-        /// The key.
         key: &'static str,
-        /// What was found.
+        /// The value in the view.
         found: f32,
-        /// What would be right.
+        /// The allowed range.
         expected: &'static str,
     },
-    /// Zones that overlap, or fields: each must be larger than the one before.
+    /// Zones or fields are not in ascending order.
     #[error("{key}: {after} follows {before}; each must be larger than the one before")]
     Overlap {
         /// `zones` or `fields`.
         key: &'static str,
-        /// The one before.
+        /// The value before.
         before: f32,
-        /// The one that is not larger.
+        /// The value that is not larger.
         after: f32,
     },
-    /// κ has not as many rows as zones, or a row not as many entries as fields.
+    /// κ does not have one row per zone, or a row does not have one entry per field.
     #[error("kappa: {found} {what}; expected {expected}, one for each {per}")]
     Shape {
         /// `rows`, or `entries in row N`.
@@ -213,12 +202,11 @@ pub enum ViewError {
     /// The view names something that this game does not have.
     #[error("{key}: this game has no {what}")]
     Unknown {
-        /// The key.
         key: &'static str,
         /// What is missing, with its name.
         what: String,
     },
-    /// Sets within a set, or too many of them.
+    /// A set contains sets, or there are too many sets.
     #[error("sets: {0}")]
     Sets(&'static str),
     /// κ tightens outwards.
@@ -238,7 +226,7 @@ pub enum ViewError {
 }
 
 impl View {
-    /// Reads a view; it is checked by [`build`](View::build).
+    /// Reads a view; [`build`](View::build) checks it.
     pub fn from_toml(text: &str) -> Result<View, ViewError> {
         toml::from_str(text).map_err(|error| ViewError::Syntax(error.to_string()))
     }
@@ -248,23 +236,23 @@ impl View {
         toml::to_string(self).map_err(|error| ViewError::Syntax(error.to_string()))
     }
 
-    /// A view that is a policy of the game's own.
+    /// A view for a custom policy.
     pub fn custom(name: impl Into<String>) -> View {
         presets::named(name.into())
     }
 
-    /// Checks the view and makes the policy. A view that refers to the game (its walls, its kinds,
-    /// its own policies) needs [`build_in`](View::build_in).
+    /// Checks the view and builds the policy. A view that refers to the game (its walls, kinds or
+    /// custom policies) needs [`build_in`](View::build_in).
     pub fn build(&self) -> Result<Arc<dyn Policy>, ViewError> {
         self.build_in(&())
     }
 
-    /// Checks the view and makes the policy, for a game.
+    /// Checks the view and builds the policy, in a game.
     pub fn build_in(&self, context: &dyn ViewContext) -> Result<Arc<dyn Policy>, ViewError> {
         compose::build(self, context)
     }
 
-    /// The policy without sets, walls and interactions.
+    /// Builds the policy without sets, walls and interactions.
     pub(super) fn build_plain(
         &self,
         context: &dyn ViewContext,
@@ -304,7 +292,7 @@ impl View {
         })
     }
 
-    /// The view as zones × fields → κ; only for `policy = "vfc"`.
+    /// The view's zones × fields → κ; only for `policy = "vfc"`.
     pub fn vfc(&self) -> Result<Vfc, ViewError> {
         self.check_floor()?;
         self.check_zones()?;
@@ -462,7 +450,7 @@ fn half_cosine(degrees: f32) -> f32 {
     if degrees >= 360.0 { -1.0 - f32::EPSILON } else { (degrees / 2.0).to_radians().cos() }
 }
 
-/// The views that the sources publish, on a world of any size.
+/// Views from the sources, scaled to any world.
 pub mod presets {
     use super::{Bound, PolicyName, View};
 
@@ -506,17 +494,17 @@ pub mod presets {
         }
     }
 
-    /// VFC4FPS's normal view; the source has its zones end at 300 and 600.
+    /// VFC4FPS's normal view. In the source, zones end at 300 and 600.
     pub fn normal(near: f32, middle: f32) -> View {
         graded([near, middle], [100.0, 140.0, 360.0])
     }
 
-    /// VFC4FPS's zoom: half the angle, twice as far.
+    /// VFC4FPS's zoom: half the angles, twice the distances.
     pub fn zoom(near: f32, middle: f32) -> View {
         graded([2.0 * near, 2.0 * middle], [35.0, 75.0, 360.0])
     }
 
-    /// Plain VFC: zones all around.
+    /// Plain VFC: zones in all directions.
     pub fn vfc(near: f32, middle: f32) -> View {
         View {
             zones: vec![near, middle, f32::INFINITY],
@@ -532,12 +520,12 @@ pub mod presets {
         View { view: Some(view), critical, field, interval_ms, ..empty(PolicyName::A3) }
     }
 
-    /// All within `view`.
+    /// All objects within `view`.
     pub fn circle(view: f32) -> View {
         View { view: Some(view), ..empty(PolicyName::Circle) }
     }
 
-    /// Everything to everyone.
+    /// Everything to all observers.
     pub fn broadcast() -> View {
         View { floor_degrees: 0.0, inner_facing: 0.0, ..empty(PolicyName::Broadcast) }
     }
@@ -585,7 +573,7 @@ mod tests {
             .map(|distance| [0.0, 60.0, 180.0].map(|angle| (distance, angle)))
             .map(|zone| zone.map(|(far, angle)| view.grade(&sight(far, angle)).unwrap().class));
         assert_eq!(classes, [[0, 1, 2], [3, 4, 5], [6, 7, 8]]);
-        // Where there are more than metrics can tell apart, the zones remain.
+        // With more than metrics can distinguish, only the zones remain.
         let mut wide = presets::normal(300.0, 600.0);
         wide.zones = vec![100.0, 200.0, 300.0, 400.0, 500.0, f32::INFINITY];
         wide.kappa = [0, 0, 1, 1, 2, 2].map(|zone| wide.kappa[zone].clone()).to_vec();
@@ -630,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_less_than_nothing_is_refused() {
+    fn a_circle_with_a_negative_radius_is_refused() {
         let zoned = |aoi: &str| {
             let text = format!("policy = \"zoned\"\nside = 100.0\naoi = {aoi}");
             View::from_toml(&text).unwrap().build().map(|_| ()).map_err(|error| error.to_string())
@@ -641,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_are_too_long_to_be_told_are_unbounded() {
+    fn times_that_are_too_long_are_unlimited() {
         let text = format!("policy = \"broadcast\"\ninterval_ms = {}", i64::MAX);
         let policy = View::from_toml(&text).unwrap().build().unwrap();
         assert_eq!(policy.grade(&sight(1.0, 0.0)).unwrap().max_age, Micros::UNBOUNDED);

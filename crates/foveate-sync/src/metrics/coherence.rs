@@ -1,11 +1,11 @@
-//! Coherence Δ (Mogk): how much the players who see an object disagree about it.
+//! Coherence Δ (Mogk): how much the players that see an object disagree about it.
 
-/// The two spheres around a player.
+/// Two spheres around a player.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Area {
-    /// Within it a player can affect objects.
+    /// Radius within which a player can affect objects.
     pub interaction: f64,
-    /// Within it a player sees them.
+    /// Radius within which a player sees objects.
     pub view: f64,
 }
 
@@ -24,8 +24,8 @@ impl Area {
     }
 }
 
-/// Δ_b: the mean difference over all pairs of interested players of what they believe.
-/// None where fewer than two are interested.
+/// Δ_b: the mean difference of beliefs over all pairs of interested players. `None` for fewer than
+/// two beliefs.
 pub fn delta_object<T>(beliefs: &[T], difference: impl Fn(&T, &T) -> f64) -> Option<f64> {
     let count = beliefs.len();
     if count < 2 {
@@ -41,14 +41,14 @@ pub fn delta_object<T>(beliefs: &[T], difference: impl Fn(&T, &T) -> f64) -> Opt
 /// One object in a player's view.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SeenObject {
-    /// How far it is from the player.
+    /// The distance to the player.
     pub distance: f64,
-    /// Its Δ_b.
+    /// The object's Δ_b.
     pub delta: f64,
 }
 
-/// Δ_s: the mean over the objects in a player's view of γ_b · Δ_b. As in the source it is not
-/// divided by Σγ. None where nothing is in view.
+/// Δ_s: the mean of γ_b · Δ_b over the objects in a player's view. Like the source it does not
+/// divide by Σγ. `None` if no object is in view.
 pub fn delta_player(area: Area, objects: &[SeenObject]) -> Option<f64> {
     let seen: Vec<_> = objects.iter().filter(|object| area.sees(object.distance)).collect();
     if seen.is_empty() {
@@ -58,7 +58,7 @@ pub fn delta_player(area: Area, objects: &[SeenObject]) -> Option<f64> {
     Some(sum / seen.len() as f64)
 }
 
-/// Discrete properties: the size of the largest group that agrees. Larger is better.
+/// For discrete properties: the size of the largest group that agrees. Larger is better.
 pub fn agreement<T: Ord>(beliefs: &[T]) -> usize {
     let mut sorted: Vec<&T> = beliefs.iter().collect();
     sorted.sort();

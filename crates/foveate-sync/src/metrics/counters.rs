@@ -1,37 +1,38 @@
-//! What the pipeline counts as it goes.
+//! Counters of the pipeline.
 
 use crate::interest::CLASSES;
 use crate::schedule::DueReason;
 
-/// Counts of one observer, or sums over many. In this order, because what every round counts is then side by side.
+/// Counters of one observer, or sums over many. Fields that every round counts are next to each
+/// other.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[repr(C)]
 pub struct Counters {
     /// Packets sent.
     pub packets: u64,
-    /// Bytes sent, headers of ours included.
+    /// Bytes sent, including our headers.
     pub bytes: u64,
-    /// Bits of them by stream: headers, first states, updates, notices (frozen, gone).
+    /// The bits of these bytes by stream.
     pub bits: Streams,
     /// Updates of objects that the observer knows.
     pub updates: u64,
-    /// First states, or states that no acknowledged one could help with.
+    /// First states, and states for which there was no acknowledged baseline.
     pub full: u64,
     /// Notices that a replica is frozen or gone.
     pub notices: u64,
-    /// Due pairs that the budget had no room for.
+    /// Due pairs that exceeded the budget.
     pub postponed: u64,
-    /// (pair, round) samples that had to be looked at; the others could not have become due.
+    /// (pair, round) samples that had to be checked; the others could not have become due.
     pub looked: u64,
     /// Which bound made pairs due, by [`DueReason`].
     pub fired: [u64; 5],
     /// (pair, round) samples by class of grade.
     pub samples: [u64; CLASSES],
-    /// Those in which a bound was not kept, after the round's sends.
+    /// Those samples in which a bound was not kept after the round's sends.
     pub broken: [u64; CLASSES],
 }
 
-/// Bits by stream.
+/// Bits by kind of content.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Streams {
     /// Packet headers and ends.
@@ -40,14 +41,14 @@ pub struct Streams {
     pub full: f64,
     /// Updates.
     pub state: f64,
-    /// Notices.
+    /// Notices: frozen, gone.
     pub control: f64,
 }
 
 impl Counters {
     /// `bounds_kept`, as scheduled: the share of (pair, round) samples in which the sender's
-    /// reference replica was within its bounds. One where there was nothing to keep. It is the scheduler's own
-    /// account: below one only where something due had to wait.
+    /// reference replica was within its bounds; 1 without samples. This is the scheduler's own
+    /// account: it is below 1 only if something due had to wait.
     pub fn bounds_scheduled(&self) -> f64 {
         let (samples, broken) = (self.samples.iter().sum::<u64>(), self.broken.iter().sum::<u64>());
         if samples == 0 { 1.0 } else { (samples - broken) as f64 / samples as f64 }
@@ -57,7 +58,7 @@ impl Counters {
         self.fired[fired as usize] += 1;
     }
 
-    /// Adds another observer's counts.
+    /// Adds another observer's counters.
     pub fn add(&mut self, other: &Counters) {
         self.packets += other.packets;
         self.bytes += other.bytes;
@@ -82,33 +83,34 @@ impl Counters {
 /// The stages of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PipelineStage {
-    /// Changes become states.
+    /// Changes are pushed as states.
     Collect,
     /// Objects are sorted by place.
     Index,
-    /// Acknowledgements and losses are taken in.
+    /// Acknowledgements and losses are processed.
     Ack,
-    /// Pairs are found, looked at and, where needed, graded.
+    /// Pairs are found, checked and, where needed, graded.
     Grade,
     /// Graded pairs are compared with their bounds.
     Due,
-    /// What is due is chosen, coded and packed.
+    /// Due pairs are chosen, encoded and packed.
     Encode,
-    /// From acknowledgements to packets on several threads: stages overlap, and cannot be told apart.
+    /// Everything from acknowledgements to packets, on several threads: the stages overlap and
+    /// cannot be timed separately.
     Turns,
-    /// What several threads have packed leaves, in the order of the observers.
+    /// The packets of several threads are sent, in the order of the observers.
     Send,
 }
 
-/// Watches a round from outside: the engine itself has no clock.
+/// Observes a round from outside, because the engine itself has no clock.
 pub trait Probe {
-    /// A stage begins; the one before has ended.
+    /// A stage begins, and the one before has ended.
     fn enter(&mut self, stage: PipelineStage);
     /// The round has ended.
     fn leave(&mut self);
 }
 
-/// Watches nothing.
+/// Observes nothing.
 impl Probe for () {
     fn enter(&mut self, _: PipelineStage) {}
     fn leave(&mut self) {}

@@ -1,4 +1,5 @@
-//! How wrong replicas are, and what that costs: counters of the engine, and the field's measures.
+//! Counters of the engine, and the literature's measures of how wrong replicas are and what they
+//! cost.
 
 mod coherence;
 mod counters;

@@ -1,26 +1,26 @@
 //! Inconsistency and injustice (Silac).
 
-/// What a node knows of another participant at one moment.
+/// What a node knows of another participant at a moment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct KnownReplica {
-    /// Distance in the world between the two avatars, in avatar widths.
+    /// The distance of the two avatars in the world, in avatar widths.
     pub distance: f64,
-    /// Whether the replica differs from its original: with any latency every moving replica
-    /// does, so it counts where the node lacks the newest state published before now less the
-    /// link's latency.
+    /// Whether the replica differs from its original. With any latency every moving replica does,
+    /// so only this counts: the node lacks the newest state published by now minus the link's
+    /// latency.
     pub differs: bool,
-    /// How old the knowledge is, the network's own latency excluded, in seconds.
+    /// The age of the knowledge without the network's own latency, in seconds.
     pub delay: f64,
 }
 
-/// An avatar is never nearer than its own width: the sum would be ruled by two that touch.
+/// The least distance of two avatars, their width, or two that touch would dominate the sum.
 const NEAREST: f64 = 1.0;
 
 fn closeness(distance: f64) -> f64 {
     distance.max(NEAREST).powi(-2)
 }
 
-/// inc_n(t) and its value if every replica were wrong.
+/// inc_n(t), and its value if every replica were wrong.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Inconsistency {
     /// Σ diff / d².
@@ -30,7 +30,7 @@ pub struct Inconsistency {
 }
 
 impl Inconsistency {
-    /// The share of its all-wrong value: comparable between worlds and units.
+    /// inc as a share of its greatest value: comparable between worlds and units.
     pub fn share(&self) -> f64 {
         if self.all_wrong > 0.0 { self.inc / self.all_wrong } else { 0.0 }
     }
@@ -42,7 +42,7 @@ impl Inconsistency {
     }
 }
 
-/// inc_n(t) over a node's replicas (itself not among them).
+/// inc_n(t) over a node's replicas, itself excluded.
 pub fn inc<'a>(replicas: impl IntoIterator<Item = &'a KnownReplica>) -> Inconsistency {
     replicas.into_iter().fold(Inconsistency::default(), |sum, known| {
         let weight = closeness(known.distance);
@@ -51,8 +51,8 @@ pub fn inc<'a>(replicas: impl IntoIterator<Item = &'a KnownReplica>) -> Inconsis
     })
 }
 
-/// inj_n(t): over all others k, how unequal the delays are between n and k, weighted by closeness.
-/// Each item is (what n knows of k, what k knows of n).
+/// inj_n(t): over all other nodes k, how unequal the delays between n and k are, weighted by
+/// closeness. Each item is (what n knows of k, what k knows of n).
 pub fn inj<'a>(mutual: impl IntoIterator<Item = (&'a KnownReplica, &'a KnownReplica)>) -> f64 {
     let unequal =
         |(a, b): (&KnownReplica, &KnownReplica)| (a.delay - b.delay).abs() * closeness(a.distance);

@@ -1,12 +1,12 @@
 //! Distributions in fixed memory: percentiles without keeping the samples.
 
-/// Buckets per doubling: neighbouring buckets differ by 4.4 %.
+/// Buckets per doubling: adjacent buckets differ by 4.4 %.
 const PER_OCTAVE: f64 = 16.0;
-/// The smallest value told apart from zero.
+/// The smallest value distinguished from zero.
 const LEAST: f64 = 1e-6;
 const BUCKETS: usize = 720;
 
-/// A histogram with logarithmic buckets for values of at least zero.
+/// A histogram with logarithmic buckets for values ≥ 0.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spread {
     buckets: Vec<u64>,
@@ -40,17 +40,17 @@ impl Spread {
         self.max = self.max.max(other.max);
     }
 
-    /// How many values.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their mean; zero where there are none.
+    /// The mean; zero without values.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
     }
 
-    /// The largest.
+    /// The largest value.
     pub fn max(&self) -> f64 {
         self.max
     }

@@ -1,4 +1,4 @@
-//! Which packets arrived: the receiving half of a link's memory.
+//! Which packets arrived, for acknowledgements.
 
 use super::ReceiveError;
 use foveate_wire::packet::Ack;
@@ -8,7 +8,7 @@ use foveate_wire::packet::Ack;
 pub struct Arrivals(Option<Ack>);
 
 impl Arrivals {
-    /// Whether a packet may still be taken in.
+    /// Whether a packet is new enough, and has not arrived before.
     pub fn check(&self, seq: u16) -> Result<(), ReceiveError> {
         let Some(ack) = &self.0 else { return Ok(()) };
         match ack.newest.wrapping_sub(seq) {
@@ -19,7 +19,7 @@ impl Arrivals {
         }
     }
 
-    /// A packet was taken in.
+    /// Notes that a packet was applied.
     pub fn note(&mut self, seq: u16) {
         let Some(ack) = &mut self.0 else {
             self.0 = Some(Ack { newest: seq, before: 0 });
@@ -41,7 +41,7 @@ impl Arrivals {
         }
     }
 
-    /// What to send back.
+    /// The acknowledgement to send.
     pub fn ack(&self) -> Option<Ack> {
         self.0
     }

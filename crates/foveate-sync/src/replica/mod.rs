@@ -1,8 +1,8 @@
-//! The receiving side: replicas of the owner's objects, and what may be believed of each.
+//! The receiving side: replicas of the owner's objects, and how up to date each is.
 //!
-//! `unpack → decode → apply → predict or interpolate → show`. A packet is decoded whole before any of
-//! it is applied; one that cannot be is not acknowledged, so the sender takes it for lost and
-//! repeats what matters.
+//! `unpack → decode → apply → predict or interpolate → show`. A packet is decoded completely before
+//! any of it is applied. One that cannot be decoded is not acknowledged, so the sender assumes that
+//! it was lost and repeats what matters.
 
 mod arrivals;
 mod show;
@@ -22,18 +22,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// How much a replica may be believed.
+/// The state of a replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
     /// Updated whenever its grade asks for it.
     Live,
-    /// Out of interest: as it was, for now. Nothing more is known.
+    /// Out of interest: unchanged for now. Nothing more is known.
     Frozen,
     /// Dropped by the sender.
     Gone,
 }
 
-/// What happened to a replica; for the game to react to.
+/// A change of a replica, for the game.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// A replica appeared.
@@ -46,7 +46,7 @@ pub enum Change {
     Gone(ObjectId),
 }
 
-/// Why a packet was not applied. The replicas are as they were.
+/// Why a packet was not applied. The replicas are unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum ReceiveError {
     /// It cannot be read.
@@ -55,7 +55,7 @@ pub enum ReceiveError {
     /// It arrived already.
     #[error("packet {0} arrived twice")]
     Duplicate(u16),
-    /// It is older than what can be acknowledged.
+    /// It is too old to be acknowledged.
     #[error("packet {0} is too old")]
     TooOld(u16),
 }
@@ -66,20 +66,20 @@ struct Replica {
     id: ObjectId,
     kind: KindId,
     life: Life,
-    /// Whether its alias is the one that its object goes by: it is not gone, and no later one speaks of the object.
+    /// Whether this is the newest alias of its object, and the object is not gone.
     current: bool,
     /// The place of its newest state, in steps; zeros where its kind has none.
     at: [i32; 3],
-    /// Of the packet that opened the alias for this object.
+    /// The tick of the packet that opened the alias for this object.
     opened: Tick,
-    /// Of the newest notice, or of the opening: what is older is history.
+    /// The tick of the newest notice, or of the opening; older content is ignored.
     noticed: Tick,
     states: StateRing,
 }
 
 thread_local! {
-    /// What packets are read with. Nothing is kept in it between packets, so that all links of a thread share
-    /// one: it is large, and by far the most of what reading touches.
+    /// The models that packets are read with. They keep nothing between packets, so all links of a
+    /// thread share one set: it is large, and most of the memory that reading touches.
     static MODELS: RefCell<Models> = RefCell::new(Models::trained());
 }
 
@@ -88,7 +88,7 @@ thread_local! {
 pub struct ReplicaSet {
     schema: Arc<Schema>,
     replicas: Vec<Option<Replica>>,
-    /// The newest notice of each alias: it may arrive before the state that it speaks of.
+    /// The newest notice of each alias: it may arrive before the state that it is about.
     notices: Vec<Option<(Tick, Life)>>,
     by_id: BTreeMap<ObjectId, Alias>,
     arrivals: Arrivals,
@@ -98,7 +98,7 @@ pub struct ReplicaSet {
 }
 
 impl ReplicaSet {
-    /// No replicas yet. `near`: the sender's tick, give or take half an hour.
+    /// A set without replicas. `near`: the sender's tick, give or take half an hour.
     pub fn new(schema: Arc<Schema>, near: Tick) -> ReplicaSet {
         ReplicaSet {
             schema,
@@ -112,7 +112,7 @@ impl ReplicaSet {
         }
     }
 
-    /// Takes a state packet in; `changed` hears what happened, in the order of the packet.
+    /// Applies a state packet; calls `changed` with each change, in the order of the packet.
     pub fn receive(
         &mut self,
         bytes: &[u8],
@@ -210,7 +210,8 @@ impl ReplicaSet {
             states: StateRing::new(kind.lane_count()),
         };
         replica.push(kind, lanes, Motion::default(), tick);
-        // The object may have been removed and created again meanwhile: the later one counts, whichever arrives first.
+        // The object may have been removed and created again: the later one counts, whichever
+        // arrives first.
         let other = self.by_id.get(&id).filter(|other| **other != alias);
         if let Some(other) = other.and_then(|other| self.replicas[usize::from(other.0)].as_mut()) {
             replica.current = !other.opened.is_after(tick);
@@ -244,26 +245,25 @@ impl ReplicaSet {
             replica.life = Life::Frozen;
             return replica.current.then_some(Change::Frozen(replica.id));
         }
-        // Its states stay until the alias is used again: late packets may still refer to them.
+        // Its states stay until the alias is used again, because late packets may refer to them.
         replica.life = Life::Gone;
-        // An object that was created again is there by another alias.
+        // An object that was created again has another alias.
         std::mem::take(&mut replica.current).then(|| {
             self.by_id.remove(&replica.id);
             Change::Gone(replica.id)
         })
     }
 
-    /// What arrived, to be sent back; none before the first packet.
+    /// The acknowledgement to send; `None` before the first packet.
     pub fn ack(&self) -> Option<Ack> {
         self.arrivals.ack()
     }
 
-    /// The newest round heard of.
+    /// The newest round received.
     pub fn newest(&self) -> Tick {
         self.newest
     }
 
-    /// The schema.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
@@ -283,7 +283,7 @@ impl ReplicaSet {
         self.by_id.values().filter_map(|alias| self.view(*alias))
     }
 
-    /// The same in no particular order, which is quicker.
+    /// The same in no particular order, which is faster.
     pub fn in_any_order(&self) -> impl Iterator<Item = ReplicaView<'_>> + '_ {
         let current = self.replicas.iter().flatten().filter(|replica| replica.current);
         current.map(|replica| ReplicaView { replica, set: self })
@@ -295,12 +295,11 @@ impl ReplicaSet {
         self.by_id.range(first..=last).map(|(id, _)| *id)
     }
 
-    /// How many replicas are not gone.
+    /// The number of replicas that are not gone.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
@@ -323,7 +322,7 @@ impl Replica {
     }
 }
 
-/// The replicas' states, for the reader to look baselines up.
+/// The replicas' states, in which the reader looks up baselines.
 struct Held<'a> {
     replicas: &'a [Option<Replica>],
 }
@@ -352,7 +351,7 @@ impl States for ReplicaSet {
     }
 }
 
-/// One replica, to look at.
+/// A replica, to read.
 #[derive(Clone, Copy)]
 pub struct ReplicaView<'a> {
     replica: &'a Replica,
@@ -360,17 +359,14 @@ pub struct ReplicaView<'a> {
 }
 
 impl ReplicaView<'_> {
-    /// Whose replica it is.
     pub fn id(&self) -> ObjectId {
         self.replica.id
     }
 
-    /// Its kind.
     pub fn kind(&self) -> KindId {
         self.replica.kind
     }
 
-    /// How much it may be believed.
     pub fn life(&self) -> Life {
         self.replica.life
     }
@@ -385,7 +381,7 @@ impl ReplicaView<'_> {
         self.replica.states.newest()
     }
 
-    /// How its newest state came about: what it is predicted by.
+    /// The motion of its newest state, which predictions use.
     pub fn motion(&self) -> Motion {
         self.replica.states.motion()
     }
@@ -396,20 +392,20 @@ impl ReplicaView<'_> {
         (kind.spec.name == T::NAME).then(|| T::get(kind, self.lanes()))
     }
 
-    /// Who owns the object.
+    /// The owner of the object, and its epoch.
     pub fn owner(&self) -> (OwnerId, Epoch) {
         let lanes = self.lanes();
         let (owner, epoch) = (foveate_wire::schema::LANE_OWNER, foveate_wire::schema::LANE_EPOCH);
         (OwnerId(lanes[owner] as u32), Epoch(lanes[epoch] as u32))
     }
 
-    /// Where the shared predictor puts it in a round; what the sender's bounds refer to.
+    /// The place that the shared predictor gives it in a round; the sender's bounds refer to this.
     pub fn predicted(&self, tick: Tick) -> Option<[f32; 3]> {
         let place = self.set.schema.kind(self.replica.kind)?.place?;
         Some(self.predicted_steps(tick, &place).map(|steps| steps as f32 * place.precision))
     }
 
-    /// The same in steps; `place` is that of the replica's kind.
+    /// The same in steps; `place` belongs to the replica's kind.
     pub fn predicted_steps(&self, tick: Tick, place: &PlaceLanes) -> [i32; 3] {
         let rounds = match self.replica.life {
             Life::Live => tick.since(self.tick()),
@@ -421,15 +417,15 @@ impl ReplicaView<'_> {
         [0, 1, 2].map(|axis| self.replica.at[axis].wrapping_add(way[axis]))
     }
 
-    /// How long ago its newest state was the truth.
+    /// The age of its newest state.
     pub fn staleness(&self, now: Tick, round: Micros) -> Micros {
         let rounds = now.since(self.tick());
         if rounds > u32::MAX / 2 { Micros::ZERO } else { round * rounds }
     }
 
-    /// How far the object may be from where the replica shows it, given the bound that the view
-    /// grants it. While packets come, silence about an object means that it is within the bound;
-    /// beyond the newest packet it can only have moved as fast as its kind allows.
+    /// How far the object may be from the replica, given the bound that the view grants. While
+    /// packets arrive, an object without updates is within its bound; after the newest packet it
+    /// can have moved as fast as its kind allows.
     pub fn error_estimate(&self, now: Tick, round: Micros, granted: Metres) -> Metres {
         let Some(kind) = self.set.schema.kind(self.replica.kind) else { return granted };
         let known_until = match self.replica.life {
@@ -438,11 +434,11 @@ impl ReplicaView<'_> {
         };
         let rounds = now.since(known_until);
         let silent = if rounds > u32::MAX / 2 { Micros::ZERO } else { round * rounds };
-        // Both the object and the prediction may move at full speed, in opposite directions.
+        // The object and the prediction may move at full speed in opposite directions.
         Metres(granted.0 + 2.0 * kind.spec.max_speed * silent.as_secs() as f32)
     }
 
-    /// The states before and after a moment, for interpolation: (tick, lanes) each.
+    /// The states before and after a time, for interpolation.
     fn around(&self, tick: Tick) -> [Option<Sample<'_>>; 2] {
         self.replica.states.around(tick)
     }

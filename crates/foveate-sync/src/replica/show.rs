@@ -1,9 +1,9 @@
-//! What is shown: replicas between packets, smooth for the eye.
+//! What is shown on the screen: replicas between packets, smoothed.
 //!
-//! Two ways. **Predict**: the replica where the shared predictor puts it now; when an update moves
-//! that point, the shown one glides to it. **Interpolate**: the replica as it was a little while
-//! ago, between two states that arrived; the while adapts to how irregularly they arrive.
-//! What either adds to the error is reported apart, as `shown_error`.
+//! There are two ways. **Predict**: the replica where the shared predictor puts it now; when an
+//! update moves that point, the shown one glides to it. **Interpolate**: the replica as it was
+//! shortly before, between two states that arrived; the delay adapts to how irregularly they
+//! arrive. The error that smoothing adds is reported separately, as `shown_error`.
 
 use super::{Life, ReplicaView};
 use foveate_wire::{Micros, Tick};
@@ -12,11 +12,8 @@ use foveate_wire::{Micros, Tick};
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Show {
     /// Predicted to now; corrections fade with this half-life.
-    Predict {
-        /// Half of a correction is gone after this time.
-        half_life: Micros,
-    },
-    /// As it was `delay` ago; [`Delay`](Smoother::delay) adapts it.
+    Predict { half_life: Micros },
+    /// As it was [`delay`](Smoother::delay) ago; the delay adapts.
     Interpolate,
 }
 
@@ -25,39 +22,39 @@ pub enum Show {
 pub struct Shown {
     /// The place, in world units.
     pub at: [f32; 3],
-    /// How far that is from the replica itself, in world units: what smoothing adds.
+    /// The distance to the replica itself, in world units, which smoothing adds.
     pub shown_error: f32,
 }
 
-/// One replica's smoothing state, kept by whoever draws it.
+/// The smoothing state of one replica, kept by the code that draws it.
 #[derive(Clone, Debug)]
 pub struct Smoother {
     show: Show,
-    /// Shown minus predicted, fading.
+    /// Shown place minus predicted place; it fades.
     offset: [f32; 3],
     last: Option<(Tick, Micros, [f32; 3])>,
     delay: Delay,
 }
 
-/// Replicas that are off by more than this many rounds of full speed are put right at once.
+/// Replicas that are off by more than this many rounds at full speed are corrected at once.
 const SNAP_ROUNDS: f32 = 20.0;
 /// The longest delay of interpolation.
 const MAX_DELAY: Micros = Micros(500_000);
 
-/// How far behind interpolation must stay to have a state on either side.
+/// How far in the past interpolation must show a replica to have a state on either side.
 #[derive(Clone, Copy, Debug)]
 struct Delay {
     /// Mean time between two states, smoothed.
     gap: f64,
-    /// Mean deviation of that, smoothed.
+    /// Mean deviation from that time, smoothed.
     jitter: f64,
     last_arrival: Option<Micros>,
-    /// The delay at hand.
+    /// The current delay.
     at: f64,
 }
 
-/// A delay grows and shrinks by at most this share of the time that passes: what is shown must neither step back nor
-/// leap.
+/// A delay changes by at most this share of the time that passes, so that the shown replica neither
+/// steps back nor leaps.
 const SLEW: f64 = 0.2;
 
 impl Delay {
@@ -81,7 +78,7 @@ impl Delay {
         (self.gap + 3.0 * self.jitter).min(MAX_DELAY.0 as f64)
     }
 
-    /// Time passed.
+    /// Adapts the delay after this much time.
     fn adapt(&mut self, passed: Micros) {
         let most = SLEW * passed.0 as f64;
         self.at += (self.wanted() - self.at).clamp(-most, most);
@@ -93,7 +90,7 @@ impl Delay {
 }
 
 impl Smoother {
-    /// A smoother for one replica, before anything is known of its rate.
+    /// A smoother for one replica, before its rate is known.
     pub fn new(show: Show, round: Micros) -> Smoother {
         Smoother { show, offset: [0.0; 3], last: None, delay: Delay::new(round) }
     }
@@ -103,8 +100,8 @@ impl Smoother {
         self.delay.current()
     }
 
-    /// Where to draw the replica. Call it once per frame, in the order of time. `now` is time on
-    /// the sender's clock, with round `tick` beginning at `tick × round`.
+    /// Where to draw the replica. Call it once per frame, with rising `now`. `now` is the time by
+    /// the sender's clock, on which round `tick` begins at `tick × round`.
     pub fn show(&mut self, replica: &ReplicaView<'_>, now: Micros, round: Micros) -> Option<Shown> {
         match self.show {
             Show::Predict { half_life } => self.predict(replica, now, round, half_life),
@@ -124,7 +121,7 @@ impl Smoother {
         if let Some((tick, then, shown)) = self.last {
             let lives = (now - then).0 as f32 / half_life.0.max(1) as f32;
             if tick != replica.tick() {
-                // An update moved the prediction: begin where the eye last saw the replica.
+                // An update moved the prediction: begin where the replica was last shown.
                 let passed = (now - then).as_secs() as f32;
                 let snap = speed * (SNAP_ROUNDS * round.as_secs() as f32 + passed);
                 self.offset = sub(shown, exact);
@@ -162,12 +159,13 @@ impl Smoother {
                 let span = (round.0 * u64::from(after.since(before))) as f32;
                 let share = past.0.saturating_sub(start) as f32 / span;
                 let (a, b) = (lift(a), lift(b));
-                // No line is drawn across a jump: what is farther than anybody can have gone.
+                // No interpolation across a jump: the object cannot have moved this far.
                 let farthest = speed * span / 1e6 + 4.0 * place.precision;
                 let jumped = speed > 0.0 && length(sub(b, a)) > farthest;
                 mix(a, b, if jumped { 0.0 } else { share.clamp(0.0, 1.0) })
             }
-            // Silence means that it goes on as predicted: it does not stand until the next state comes.
+            // Without a newer state the replica continues as predicted; it does not stop until the
+            // next state.
             [Some(_), None] => between_rounds(replica, past, round)?,
             [None, Some((_, lanes))] => lift(lanes),
             [None, None] => return None,

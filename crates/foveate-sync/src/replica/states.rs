@@ -1,4 +1,4 @@
-//! The states of one object that arrived lately: baselines for updates, and what interpolation needs.
+//! The recent states of one object: baselines for updates, and samples for interpolation.
 
 use foveate_wire::packet::KEPT_STATES;
 use foveate_wire::{Motion, Tick};
@@ -6,20 +6,20 @@ use foveate_wire::{Motion, Tick};
 /// A state and its round.
 pub(super) type Sample<'a> = (Tick, &'a [i32]);
 
-/// Numbers of a motion, before the lanes of its state.
+/// How many numbers of a motion precede the lanes of its state.
 const MOTION: usize = 4;
 
-/// The newest states, in no particular order in memory. What looking one up reads lies side by side: the ticks in
-/// the ring itself, a state and its motion in one row.
+/// The newest states, in no particular order. A lookup reads adjacent memory: the ticks in the ring
+/// itself, a state and its motion in one row.
 #[derive(Clone, Debug)]
 pub(super) struct StateRing {
-    /// The first `len` count.
+    /// Only the first `len` are used.
     ticks: [Tick; KEPT_STATES],
     len: usize,
     newest: usize,
-    /// Of the newest state.
+    /// The motion of the newest state.
     motion: Motion,
-    /// Numbers of a row.
+    /// Numbers in a row.
     width: usize,
     rows: Vec<i32>,
 }
@@ -30,8 +30,8 @@ impl StateRing {
         StateRing { ticks, len: 0, newest: 0, motion, width, rows: Vec::new() }
     }
 
-    /// Adds a state; the oldest makes room. States that are older than all of a full ring are
-    /// dropped: nothing refers to them any more.
+    /// Adds a state, in place of the oldest if the ring is full. A state older than all of a full
+    /// ring is dropped: no packet refers to it any more.
     pub fn push(&mut self, tick: Tick, lanes: &[i32], motion: Motion) {
         if self.held().contains(&tick) {
             return;
@@ -71,12 +71,12 @@ impl StateRing {
         self.state(self.newest)
     }
 
-    /// How the newest state came about.
+    /// The motion of the newest state.
     pub fn motion(&self) -> Motion {
         self.motion
     }
 
-    /// The state of exactly this tick, and how it came about.
+    /// The state of exactly this tick, with its motion.
     pub fn at(&self, tick: Tick) -> Option<(&[i32], Motion)> {
         let at = self.held().iter().position(|held| *held == tick)?;
         let row = &self.rows[at * self.width..][..self.width];

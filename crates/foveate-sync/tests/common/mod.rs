@@ -1,4 +1,4 @@
-//! One small harness: a publisher, its observers' replicas, and links that misbehave as told.
+//! A test harness: a publisher, its observers' replicas, and links with controlled faults.
 
 use foveate_sync::interest::Policy;
 use foveate_sync::replica::Life;
@@ -39,7 +39,7 @@ struct Flying {
     up: bool,
 }
 
-/// What becomes of a packet: rounds until each copy arrives; none: lost.
+/// Decides the fate of a packet: the rounds until each copy arrives; none: it is lost.
 pub type Fate<'a> = dyn FnMut(bool) -> Vec<u32> + 'a;
 
 /// A world with one owner and several observers.
@@ -62,7 +62,7 @@ impl World {
         self.create_as(ObjectId::new(KindId(0), 1, self.next_serial), avatar)
     }
 
-    /// An object by the name of one that is no more.
+    /// Creates an object under the id of a removed one.
     pub fn create_as(&mut self, id: ObjectId, avatar: &Avatar) -> Slot {
         self.publisher.store.create(id, OwnerId(1), avatar).unwrap()
     }
@@ -78,7 +78,7 @@ impl World {
         ROUND * self.tick
     }
 
-    /// One round; every packet's fate is asked for.
+    /// One round; `fate` is called for every packet.
     pub fn round(&mut self, fate: &mut Fate<'_>) {
         self.tick += 1;
         self.deliver(fate);
@@ -125,14 +125,14 @@ impl World {
         (0..rounds).for_each(|_| self.round(&mut |_| vec![0]));
     }
 
-    /// What a seat believes of an object.
+    /// A seat's replica of an object.
     pub fn believed(&self, seat: usize, slot: Slot) -> Option<Avatar> {
         let id = self.publisher.store.id(slot);
         self.seats[seat].1.get(id)?.value()
     }
 }
 
-/// What replicas keep at hand, so that nobody has to look it up, is what looking it up would give.
+/// Checks that values which replicas cache equal the looked-up ones.
 pub fn check_shortcuts(replicas: &ReplicaSet) {
     let by_id: Vec<ObjectId> = replicas.iter().map(|view| view.id()).collect();
     let mut quick: Vec<ObjectId> = replicas.in_any_order().map(|view| view.id()).collect();

@@ -1,4 +1,4 @@
-//! The coder gives back what was written, restarts its models, and ends in a byte.
+//! The coder returns what was written, restarts its models, and ends within a byte.
 
 use super::*;
 use crate::contexts::CONTEXTS;
@@ -18,8 +18,8 @@ fn raw_bits_of_every_width_return() {
     }
 }
 
-/// Codes `steps` decisions, modelled and raw, that a seed makes up; returns what came back. A reader
-/// is handed the opposite of what was written: it must go by the bytes alone.
+/// Codes `steps` decisions, modelled and raw, generated from a seed; returns the results. A reader
+/// is passed the opposite bits: its results must come from the bytes alone.
 fn story(c: &mut impl Coder, seed: u64, steps: usize, writing: bool) -> Vec<u32> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let decide = |_| {
@@ -29,7 +29,7 @@ fn story(c: &mut impl Coder, seed: u64, steps: usize, writing: bool) -> Vec<u32>
         match rng.u32(..4) {
             0 if n < 32 => c.raw(n, value & ((1 << n) - 1)),
             0 => c.raw(32, value),
-            // Many in few contexts: probabilities reach their ends, and carries run far.
+            // Many in few contexts: probabilities reach their limits, and carries run far.
             1 => u32::from(c.bit(ctx % 3, skewed)),
             _ => u32::from(c.bit(ctx, value & 1 == 1)),
         }
@@ -77,7 +77,7 @@ fn probabilities_stay_within_their_bounds() {
     }
     let odd = Models::new(&[0, u16::MAX]);
     assert_eq!((odd.get(0), odd.get(1)), (u32::from(PROB_MIN), u32::from(PROB_ONE - PROB_MIN)));
-    assert_eq!(odd.get(2), u32::from(PROB_ONE / 2), "what is missing is even");
+    assert_eq!(odd.get(2), u32::from(PROB_ONE / 2), "missing entries are even");
 }
 
 #[test]

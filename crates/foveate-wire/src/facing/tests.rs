@@ -1,10 +1,10 @@
-//! Turns come back, and cost little where there is none.
+//! Turns survive coding, and a facing without a turn is cheap.
 
 use super::*;
 use crate::coder::{Decoder, Encoder, Models};
 use crate::number::tests::any;
 
-/// Where each family of contexts begins, for `docs/WIRE.md` to be held against.
+/// The start of each family of contexts, to be compared with `docs/WIRE.md`.
 pub(crate) const FAMILIES: &[(&str, usize)] = &[
     ("FACING", FACING),
     ("YAW_LEN", YAW_LEN),

@@ -1,7 +1,7 @@
-//! The golden vectors in `vectors/`: what the bytes are, for other implementations to hold to.
+//! The golden vectors in `vectors/`: the exact bytes, for other implementations to compare with.
 //!
-//! They are made here, deterministically, and compared with the files; `cargo xtask vectors` writes
-//! the files anew, which is a change of the wire and asks for a reason.
+//! They are generated deterministically and compared with the files; `cargo xtask vectors` rewrites
+//! the files, which is a change of the wire and needs a reason.
 
 mod coded;
 mod stream;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// One file: its name without the ending, and its cases.
+/// One file: its name without the extension, and its cases.
 type Suite = (&'static str, Vec<Value>);
 
 fn suites() -> [Suite; 4] {
@@ -23,7 +23,7 @@ fn suites() -> [Suite; 4] {
     ]
 }
 
-/// A list with one case to a line: a difference shows where it is.
+/// A list with one case per line, so that a difference shows where it is.
 fn text(cases: &[Value]) -> String {
     let lines: Vec<String> = cases.iter().map(Value::to_string).collect();
     format!("[\n{}\n]\n", lines.join(",\n"))
@@ -41,7 +41,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Names the first line in which a file departs from what is made today.
+/// Names the first line in which a file differs from the generated text.
 fn compare(name: &str, file: &str, made: &str) -> Result<(), String> {
     let mut lines = file.lines().zip(made.lines()).enumerate();
     let line = match lines.find(|(_, (there, here))| there != here) {

@@ -1,4 +1,4 @@
-//! Vectors of whole packets: a few objects that live through a stream of updates.
+//! Vectors of whole packets: a few objects over a stream of updates.
 
 use super::hex;
 use crate::fuzz::{self, Chance};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const PACKETS: usize = 9;
 /// Objects of each stream.
 const OBJECTS: usize = 9;
-/// How the stones of these streams fall, in steps per tick².
+/// The fall of the stones in these streams, in steps per tick².
 const FALL: i32 = 16;
 
 pub(super) fn packets() -> Vec<Value> {
@@ -19,7 +19,7 @@ pub(super) fn packets() -> Vec<Value> {
     streams.flat_map(|(at, schema)| Stream::new(schema, at as u64).run()).collect()
 }
 
-/// A state that a receiver holds.
+/// A state that the receiver has.
 #[derive(Clone)]
 struct Held {
     tick: Tick,
@@ -52,7 +52,7 @@ impl<'a> Stream<'a> {
     fn new(schema: &'a Schema, seed: u64) -> Stream<'a> {
         let mut chance = Chance(seed + 100);
         let object = |n: usize| {
-            // Most are of the last kind: what a packet learns of falls, it learns from several.
+            // Most are of the last kind, because a packet needs several falls to learn from.
             let kind = KindId(n.min(schema.kinds().len() - 1) as u8);
             let id = ObjectId::new(kind, chance.any() as u32 & 0xFF_FFFF, n as u32);
             Object { alias: Alias((n * n * 40) as u16), id, held: Vec::new() }
@@ -73,10 +73,10 @@ impl<'a> Stream<'a> {
         cases
     }
 
-    /// Writes one packet about the objects that are chosen by their position and the round.
+    /// Writes one packet about the objects chosen by position and round.
     fn packet(&mut self, name: &str, chosen: impl Fn(usize, usize) -> bool) -> Value {
         self.header.seq = self.header.seq.wrapping_add(1);
-        // Every third packet comes after a silence, most of them longer than motions are carried on.
+        // Every third packet comes after a silence, usually longer than the horizon of predictions.
         let most = if self.header.seq.is_multiple_of(3) { 4 * predict::HORIZON } else { 6 };
         let ages = 1 + self.chance.any().unsigned_abs() % most;
         self.header.tick = self.header.tick.plus(ages);
@@ -101,7 +101,7 @@ impl<'a> Stream<'a> {
                 records.push(json!({ "op": op, "alias": alias.0 }));
                 continue;
             }
-            // Mostly the newest state, sometimes an older one.
+            // Usually the newest state, sometimes an older one.
             let back = usize::from(self.chance.any() % 5 == 0);
             let base = object.held.iter().rev().nth(back).or(object.held.last()).cloned();
             let age = base.as_ref().map_or(0, |base| self.header.tick.since(base.tick));
@@ -131,7 +131,7 @@ impl<'a> Stream<'a> {
         })
     }
 
-    /// What was written reads back as it was meant.
+    /// Checks that the packet reads back as written.
     fn check(&self, bytes: &[u8], news: &[(usize, Held)], records: usize) {
         let (header, body) = open_state(bytes, self.header.tick.plus(7)).unwrap();
         assert_eq!(header, self.header);
@@ -204,7 +204,7 @@ fn next(kind: &Kind, base: Option<&Held>, age: u32, chance: &mut Chance) -> Vec<
     now
 }
 
-/// A place after another: as predicted, standing, falling, somewhat off, or anywhere.
+/// A place after another: as predicted, still, falling, slightly off, or anywhere.
 fn moved(kind: &Kind, base: &Held, age: u32, chance: &mut Chance) -> [i32; 3] {
     let Some(place) = &kind.place else { return [0; 3] };
     let from = place.coordinates(&base.lanes);

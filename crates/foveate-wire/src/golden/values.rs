@@ -1,4 +1,4 @@
-//! Vectors of quantisation: values, the lanes that they become, and what these read back as.
+//! Vectors of quantisation: values, their lanes, and what the lanes read back as.
 
 use crate::schema::FieldType;
 use crate::value::{Field, List};
@@ -8,7 +8,7 @@ pub(super) fn all() -> Vec<Value> {
     [places(), numbers(), angles(), quaternions(), whole(), composed()].concat()
 }
 
-/// One row; `show` says how a value is written in JSON.
+/// One row; `show` converts a value to JSON.
 fn row<T: Field>(ty: &FieldType, value: &T, show: impl Fn(&T) -> Value) -> Value {
     let mut lanes = vec![0; ty.lanes()];
     value.put(ty, &mut lanes);

@@ -1,9 +1,9 @@
-//! Every number comes back, whatever is expected of it.
+//! Every number survives coding, whatever length is expected.
 
 use super::*;
 use crate::coder::{Decoder, Encoder, Models};
 
-/// Any `i32`, of every magnitude alike, the extremes among them.
+/// Any `i32`, all magnitudes equally likely, including the extremes.
 pub(crate) fn any(rng: &mut fastrand::Rng) -> i32 {
     match rng.u32(..40) {
         0 => i32::MIN,

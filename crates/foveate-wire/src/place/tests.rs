@@ -1,10 +1,10 @@
-//! Places return for any baseline, and frames lose nothing.
+//! Places survive coding for any baseline, and frames lose nothing.
 
 use super::*;
 use crate::coder::{Decoder, Encoder, Models};
 use crate::number::tests::any;
 
-/// Where each family of contexts begins, for `docs/WIRE.md` to be held against.
+/// The start of each family of contexts, to be compared with `docs/WIRE.md`.
 pub(crate) const FAMILIES: &[(&str, usize)] = &[
     ("JUMP", JUMP),
     ("J_LEN", J_LEN),
@@ -107,7 +107,7 @@ fn a_fall_is_learnt_from_two_equal_ones() {
     let mut given = Fall::new(16);
     given.learn(&k, -5);
     given.learn(&k, -5);
-    assert_eq!(given.residual(&k), Some(-96), "what the schema states is not unlearnt");
+    assert_eq!(given.residual(&k), Some(-96), "the schema's value is kept");
 }
 
 #[test]

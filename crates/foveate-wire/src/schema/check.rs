@@ -1,4 +1,4 @@
-//! What a schema may not say.
+//! Validates schemas.
 
 use super::{Disclosure, FieldSpec, FieldType, Kind, KindSpec, Role};
 use crate::packet::MAX_RECORD_BYTES;
@@ -9,27 +9,24 @@ pub const MAX_KINDS: usize = 256;
 /// The most fields in a kind.
 pub const MAX_FIELDS: usize = 64;
 
-/// A schema that cannot be used. Nothing was built.
+/// Why a schema cannot be used. Nothing was built.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum SchemaError {
-    /// A field's numbers make no sense.
+    /// A field's numbers are invalid.
     #[error("{kind}.{field}: {found}; expected {expected}")]
     Field {
-        /// The kind's name.
         kind: String,
-        /// The field's name.
         field: String,
-        /// What was stated.
+        /// The stated value.
         found: String,
-        /// What would be right.
+        /// The allowed values.
         expected: &'static str,
     },
-    /// Two things share a name, or a role that only one may have.
+    /// Two items share a name, or a role that only one may have.
     #[error("{kind}: {what} is given twice")]
     Twice {
-        /// The kind's name.
         kind: String,
-        /// What is given twice.
+        /// The duplicate.
         what: String,
     },
     /// Too many kinds or fields.
@@ -37,19 +34,18 @@ pub enum SchemaError {
     TooMany {
         /// Of what.
         what: String,
-        /// How many were stated.
+        /// The stated number.
         count: usize,
-        /// How many there may be.
+        /// The limit.
         limit: usize,
     },
     /// An object of this kind might not fit one packet.
     #[error("{kind}: an object may take {bytes} bytes; at most {limit} fit a packet")]
     TooLarge {
-        /// The kind's name.
         kind: String,
-        /// What it might take.
+        /// The most bytes that it may take.
         bytes: usize,
-        /// What fits.
+        /// The most bytes that fit.
         limit: usize,
     },
 }

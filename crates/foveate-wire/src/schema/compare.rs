@@ -1,9 +1,9 @@
-//! Whether two ends mean the same, and if not, what differs first.
+//! Whether the schemas of two ends are equal, and the first difference if not.
 
 use super::Schema;
 use thiserror::Error;
 
-/// Two ends of a link have different schemas. Neither may read the other's packets.
+/// The two ends of a link have different schemas. Neither can read the other's packets.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SchemaMismatch {
     /// A line that differs.
@@ -11,24 +11,19 @@ pub enum SchemaMismatch {
     Differs {
         /// The kind, or kind and field.
         name: String,
-        /// What this end says.
+        /// This end's line.
         here: String,
-        /// What the other end says.
+        /// The other end's line.
         there: String,
     },
-    /// The hashes differ and the other end's statement is not known.
+    /// The hashes differ, and the other end's description is not known.
     #[error("schemas differ: hash {here:016x} here, {there:016x} there")]
-    Hash {
-        /// This end's hash.
-        here: u64,
-        /// The other end's hash.
-        there: u64,
-    },
+    Hash { here: u64, there: u64 },
 }
 
 impl Schema {
     /// The whole schema as text, one line per kind and field; equal texts mean equal schemas.
-    /// Floors are part of it: the observer must know what silence means.
+    /// Floors are included, because the observer must know what an object without updates means.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         for kind in &self.kinds {
@@ -84,7 +79,7 @@ impl Schema {
     }
 }
 
-/// FNV-1a: not against an adversary (links are authenticated), only against mistakes.
+/// FNV-1a: it protects against mistakes, not against attackers (links are authenticated).
 pub(super) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

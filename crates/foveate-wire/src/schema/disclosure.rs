@@ -1,44 +1,44 @@
-//! What is told of a field to observers that are neither the object's own player nor of its team.
+//! What other observers than the object's own player and its team are sent of a field.
 //!
-//! It is the sender's matter alone: a reader takes what it is told, so it is not part of the schema's
-//! [text](super::Schema::describe) and costs nothing on the wire.
+//! Only the sender applies it, and readers take what they are sent. So it is not part of the
+//! schema's [text](super::Schema::describe) and costs nothing on the wire.
 
 use super::{FieldSpec, FieldType, Kind};
 use std::ops::Range;
 
-/// What observers of other teams are told of a field. The object's own player and its team are told everything.
+/// What observers of other teams are sent of a field. The object's own player and its team are sent
+/// everything.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Disclosure {
     /// Everything.
     #[default]
     Exact,
-    /// Of a number: rounded away from zero to a multiple of this, in the field's unit, within its range. So zero is
-    /// told as zero, and nothing else is.
+    /// A number rounded away from zero to a multiple of this, in the field's unit, within its
+    /// range. So zero is sent as zero, and no other value is.
     Coarse(f32),
     /// Nothing: all its lanes are zero.
     Hidden,
 }
 
-/// What an observer is to an object.
+/// The relation of an observer to an object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Access {
     /// Of another team, or of none.
     #[default]
     Rival,
-    /// Of the object's team, or a node that runs the rules.
+    /// Of the same team, or a node that runs the rules.
     Mate,
-    /// It looks from the object.
+    /// The object is one of its pivots.
     Own,
 }
 
-/// A lane of which rivals are told less.
+/// A lane of which rivals are sent less.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LimitedLane {
-    /// Which lane.
     pub lane: usize,
-    /// They are told multiples of this; 0: nothing.
+    /// Rivals are sent multiples of this; 0: nothing.
     pub step: i32,
-    /// The lane lies within these.
+    /// The range of the lane.
     pub range: (i32, i32),
 }
 
@@ -56,14 +56,14 @@ impl LimitedLane {
                 let step = steps(step, 1.0).max(1);
                 vec![LimitedLane { lane: lanes.start, step, range: (*min, *max) }]
             }
-            // The schema's check refuses other coarse fields.
+            // The schema's check refuses all other coarse fields.
             (Disclosure::Coarse(_) | Disclosure::Hidden, _) => {
                 lanes.map(|lane| LimitedLane { lane, step: 0, range: (0, 0) }).collect()
             }
         }
     }
 
-    /// What rivals are told of a value. Told twice it stays the same.
+    /// What rivals are sent of a value. Applying it twice changes nothing more.
     pub fn told(&self, value: i32) -> i32 {
         if self.step == 0 {
             return 0;
@@ -76,7 +76,7 @@ impl LimitedLane {
 }
 
 impl Kind {
-    /// Takes out of a state what an observer is not told.
+    /// Removes from a state what an observer must not be sent.
     pub fn mask(&self, access: Access, lanes: &mut [i32]) {
         if access != Access::Own {
             self.own.iter().for_each(|lane| lanes[*lane] = 0);
@@ -86,7 +86,7 @@ impl Kind {
         }
     }
 
-    /// What an observer is told of a lane's value.
+    /// What an observer is sent of a lane's value.
     #[inline]
     pub fn told(&self, access: Access, lane: usize, value: i32) -> i32 {
         if access != Access::Rival || self.limited.is_empty() {
@@ -95,7 +95,7 @@ impl Kind {
         self.limited.iter().find(|it| it.lane == lane).map_or(value, |it| it.told(value))
     }
 
-    /// Whether two observers are told different things of objects of this kind.
+    /// Whether two observers are sent different values of objects of this kind.
     #[inline]
     pub fn tells_apart(&self, a: Access, b: Access) -> bool {
         let is_own = |access| access == Access::Own && !self.own.is_empty();
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_coarse_value_is_rounded_away_from_zero_within_its_range_and_stays_when_told_again() {
+    fn a_coarse_value_is_rounded_away_from_zero_within_its_range_and_only_once() {
         let lane = LimitedLane { lane: 2, step: 25, range: (-60, 110) };
         let told =
             [(0, 0), (1, 25), (25, 25), (26, 50), (99, 100), (101, 110), (-1, -25), (-51, -60)];

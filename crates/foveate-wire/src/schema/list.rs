@@ -1,11 +1,11 @@
-//! Types as lists of kinds: what [`Schema::of`](super::Schema::of) takes.
+//! Lists of kinds as types, for [`Schema::of`](super::Schema::of).
 
 use super::KindSpec;
 use crate::Replicate;
 
 /// A replicated type, or a tuple of up to 16 lists of kinds; nested tuples make longer ones.
 pub trait KindList {
-    /// The statements, in the order of the types.
+    /// The specifications, in the order of the types.
     fn specs() -> Vec<KindSpec>;
 }
 

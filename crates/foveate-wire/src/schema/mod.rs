@@ -1,9 +1,10 @@
-//! What objects are made of: one table that drives writing, reading, floors and comparison.
+//! Kinds of objects and their fields: one table that drives writing, reading, floors and
+//! comparison.
 //!
-//! Every field of every kind is turned into a fixed number of integer **lanes**, so that a state
-//! is a flat `[i32]`: history rings, deltas and change detection never look at types again.
-//! Lanes 0 and 1 of every object are its owner and epoch, which makes a change of owner an
-//! ordinary change of state: delivered, acknowledged and repeated after loss like any other.
+//! Every field of every kind becomes a fixed number of integer **lanes**, so that a state is a flat
+//! `[i32]`: history rings, deltas and change detection need no types. Lanes 0 and 1 of every object
+//! are its owner and epoch, so a change of owner is an ordinary change of state: delivered,
+//! acknowledged and repeated after loss like any other.
 
 mod check;
 mod compare;
@@ -23,10 +24,10 @@ use std::sync::Arc;
 pub const LANE_OWNER: usize = 0;
 /// The lane that holds the epoch.
 pub const LANE_EPOCH: usize = 1;
-/// Lanes that every kind has before its own.
+/// Lanes of every kind that precede its fields.
 pub const HIDDEN_LANES: usize = 2;
 
-/// How a value becomes lanes, and lanes a value.
+/// How a value is stored in lanes.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FieldType {
     /// A point of two or three dimensions, in steps of `precision`, within ±`extent`.
@@ -35,12 +36,12 @@ pub enum FieldType {
         dims: u8,
         /// The length of one step.
         precision: f32,
-        /// The largest coordinate; beyond it values are clamped.
+        /// The largest coordinate; values beyond it are clamped.
         extent: f32,
-        /// Whether replicas move on between updates, as they moved before.
+        /// Whether replicas continue their motion between updates.
         motion: bool,
     },
-    /// A direction: one turn in `steps` parts. Values are radians.
+    /// An angle in radians, as one of `steps` parts of a turn.
     Angle {
         /// Parts of a whole turn.
         steps: u32,
@@ -49,24 +50,16 @@ pub enum FieldType {
     Number {
         /// The size of one step.
         precision: f32,
-        /// The least value; below it values are clamped.
+        /// The least value; values below it are clamped.
         min: f32,
-        /// The largest value; above it values are clamped.
+        /// The largest value; values above it are clamped.
         max: f32,
     },
     /// A whole number within `min..=max`.
-    Integer {
-        /// The least value.
-        min: i32,
-        /// The largest value.
-        max: i32,
-    },
+    Integer { min: i32, max: i32 },
     /// One of `count` values without an order: booleans, enums.
-    Symbol {
-        /// How many values there are.
-        count: u32,
-    },
-    /// A unit quaternion: the index of its largest part and the three others in `bits` each.
+    Symbol { count: u32 },
+    /// A unit quaternion: the index of its largest part, and the three others in `bits` each.
     Quaternion {
         /// Bits of each of the three smaller parts, 4 to 15.
         bits: u8,
@@ -84,16 +77,11 @@ pub enum FieldType {
     /// A value that may be missing.
     Optional(Box<FieldType>),
     /// At most `max` values.
-    List {
-        /// What an item is.
-        item: Box<FieldType>,
-        /// The most items.
-        max: u16,
-    },
+    List { item: Box<FieldType>, max: u16 },
 }
 
 impl FieldType {
-    /// How many lanes a value takes.
+    /// How many lanes a value has.
     pub fn lanes(&self) -> usize {
         match self {
             FieldType::Place { dims, .. } => usize::from(*dims),
@@ -138,110 +126,105 @@ impl FieldType {
 /// How one lane is coded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LaneClass {
-    /// A number: the difference to the baseline is likely small.
+    /// A number: the difference from the baseline is probably small.
     Step,
-    /// Modulo `steps`: the shorter way round is likely short.
+    /// An angle modulo `steps`: the shorter way round is probably short.
     Turn {
         /// Parts of a whole turn.
         steps: u32,
     },
-    /// A name out of `count`: differences mean nothing.
-    Symbol {
-        /// How many values there are.
-        count: u32,
-    },
+    /// One of `count` symbols: differences mean nothing.
+    Symbol { count: u32 },
     /// Four bytes of text or data.
     Word,
 }
 
-/// What a field means to interest management.
+/// The meaning of a field for interest management.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Role {
-    /// Nothing in particular.
+    /// None.
     #[default]
     Plain,
-    /// Where the object is. At most one.
+    /// The object's place. At most one.
     Place,
-    /// Where it faces, about the vertical axis, counter-clockwise from +x. At most one.
+    /// The object's direction about the vertical axis, counter-clockwise from +x. At most one.
     Yaw,
-    /// Where it faces above the horizon. At most one.
+    /// The object's direction above the horizon. At most one.
     Pitch,
 }
 
 /// One field of a kind.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FieldSpec {
-    /// Its name, for errors and tools.
+    /// For errors and tools.
     pub name: String,
-    /// How it becomes lanes.
+    /// How it is stored in lanes.
     pub ty: FieldType,
-    /// What it means.
     pub role: Role,
-    /// Below this deviation there is nothing to send: radians for angles, the field's unit for
-    /// numbers. Zero: every change of a step counts. A place's floor is the view's.
+    /// Deviations up to this are not sent: radians for angles, the field's unit for numbers. Zero:
+    /// every change is sent. The floor of a place comes from the view.
     pub floor: f32,
-    /// Told only to observers that look from the object; for others all its lanes are zero.
+    /// Sent only to observers with the object as a pivot; for others all its lanes are zero.
     pub own: bool,
-    /// What observers are told that are neither the object's own player nor of its team.
+    /// What observers other than the object's own player and its team are sent.
     pub to_rivals: Disclosure,
 }
 
 impl FieldSpec {
-    /// A field without a role whose every change counts.
+    /// A field without a role or floor.
     pub fn new(name: &str, ty: FieldType) -> FieldSpec {
         let (role, to_rivals) = (Role::Plain, Disclosure::Exact);
         FieldSpec { name: name.into(), ty, role, floor: 0.0, own: false, to_rivals }
     }
 
-    /// The same with a role.
+    /// The field with a role.
     pub fn role(mut self, role: Role) -> FieldSpec {
         self.role = role;
         self
     }
 
-    /// The same, told only to observers that look from the object.
+    /// The field, sent only to observers with the object as a pivot if `own`.
     pub fn own(mut self, own: bool) -> FieldSpec {
         self.own = own;
         self
     }
 
-    /// The same, of which observers of other teams are told less.
+    /// The field, of which observers of other teams are sent less.
     pub fn to_rivals(mut self, to_rivals: Disclosure) -> FieldSpec {
         self.to_rivals = to_rivals;
         self
     }
 
-    /// The same with a floor.
+    /// The field with a floor.
     pub fn floor(mut self, floor: f32) -> FieldSpec {
         self.floor = floor;
         self
     }
 }
 
-/// A kind of object as its author states it.
+/// A kind of object, as its author specifies it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KindSpec {
-    /// Its name, for errors and tools.
+    /// For errors and tools.
     pub name: String,
-    /// Its fields, in the order of the struct.
+    /// The fields, in the order of the struct.
     pub fields: Vec<FieldSpec>,
-    /// No object of this kind moves faster, in units per second. What does is a jump.
+    /// The highest speed of an object, in units per second. A faster move is a jump.
     pub max_speed: f32,
-    /// How objects of this kind fall, in steps of their place per tick²: a hint to the coder.
-    /// Zero: they do not, or it is not known.
+    /// How objects fall, in steps of their place per tick²: a hint to the coder. Zero: not at all,
+    /// or not known.
     pub fall: i32,
 }
 
 /// A lane whose deviation is measured against a floor.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlooredLane {
-    /// Which lane.
     pub lane: usize,
     /// Parts of a turn, or zero for a plain number.
     pub modulus: u32,
-    /// The largest deviation in steps that is no difference.
+    /// The largest deviation in steps that is not a difference.
     pub floor_steps: u32,
-    /// Whether it is a facing, whose floor shrinks inside the innermost zone.
+    /// Whether it is a facing, whose floor is smaller inside the innermost zone.
     pub facing: bool,
 }
 
@@ -252,20 +235,20 @@ pub struct PlaceLanes {
     pub at: usize,
     /// 2 or 3.
     pub dims: usize,
-    /// Whether replicas move on between updates.
+    /// Whether replicas continue their motion between updates.
     pub motion: bool,
     /// The length of one step.
     pub precision: f32,
-    /// Coordinates lie within ±this many steps.
+    /// Coordinates are within ± this many steps.
     pub extent_steps: i32,
-    /// Bits that hold any coordinate.
+    /// Bits for a coordinate.
     pub bits: u32,
-    /// Free fall in steps per tick², or zero.
+    /// Free fall in steps per tick²; zero for none.
     pub fall: i32,
 }
 
 impl PlaceLanes {
-    /// The coordinates; a third that is not there is zero.
+    /// The coordinates; a missing third is zero.
     #[inline]
     pub fn coordinates(&self, lanes: &[i32]) -> [i32; 3] {
         let at = &lanes[self.at..self.at + self.dims];
@@ -273,48 +256,47 @@ impl PlaceLanes {
     }
 }
 
-/// A kind as the engine uses it: the statement plus where everything lies.
+/// A kind as the engine uses it: the specification, and where each part is in the lanes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Kind {
-    /// The author's statement.
     pub spec: KindSpec,
-    /// The class of every lane, hidden ones included.
+    /// The class of every lane, including owner and epoch.
     pub lanes: Vec<LaneClass>,
-    /// Field `i` of the statement covers these lanes.
+    /// The lanes of each field of the specification.
     pub ranges: Vec<Range<usize>>,
-    /// Where the place is, if there is one.
+    /// The lanes of the place, if there is one.
     pub place: Option<PlaceLanes>,
     /// The lane of the yaw and the parts of its turn.
     pub yaw: Option<(usize, u32)>,
     /// The lane of the pitch and the parts of its turn.
     pub pitch: Option<(usize, u32)>,
-    /// Lanes with a floor, facing included.
+    /// Lanes with a floor, including the facing.
     pub floored: Vec<FlooredLane>,
-    /// For each lane: whether any change of it is a difference.
+    /// Whether any change of a lane is a difference, for each lane.
     pub strict: Vec<bool>,
     /// Lanes that are neither place nor facing.
     pub others: Vec<usize>,
-    /// Those of them that only the object's own player is told,
+    /// Those of the others that only the object's own player is sent.
     pub own: Vec<usize>,
-    /// and those that all observers are told, some of them only in part:
+    /// Those of the others that all observers are sent, some only in part.
     pub shared: Vec<usize>,
-    /// these, by observers of other teams.
+    /// Those of the shared that observers of other teams are sent only in part.
     pub limited: Vec<LimitedLane>,
-    /// Yaw and pitch as parts of a turn.
+    /// The turns of yaw and pitch.
     pub turns: [TurnSteps; 2],
 }
 
-/// A facing's turn, or none: zero.
+/// The turn of a facing; zero if there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TurnSteps {
     /// Parts of the whole turn.
     pub whole: u32,
-    /// Parts that a facing may be off without being a difference.
+    /// The most parts of a deviation that is not a difference.
     pub floor: u32,
 }
 
 impl Kind {
-    /// Yaw and pitch in a state; zero where there is none.
+    /// Yaw and pitch in a state; zero if missing.
     #[inline]
     pub fn facing(&self, lanes: &[i32]) -> [i32; 2] {
         [self.yaw, self.pitch].map(|facing| facing.map_or(0, |(lane, _)| lanes[lane]))
@@ -388,12 +370,12 @@ impl Kind {
         }
     }
 
-    /// Lanes of an object of this kind.
+    /// The number of lanes of an object of this kind.
     pub fn lane_count(&self) -> usize {
         self.lanes.len()
     }
 
-    /// No record of this kind takes more bytes on the wire: five per lane, and its head. A head may
+    /// The most bytes of a record of this kind on the wire: five per lane, and its head. A head may
     /// have to surprise models that settled on another habit; the longest that a search for such
     /// records found leaves 20 bytes of this unused.
     pub fn max_record_bytes(&self) -> usize {
@@ -402,8 +384,8 @@ impl Kind {
 }
 
 fn place_lanes(at: usize, dims: u8, (precision, extent): (f32, f32), motion: bool) -> PlaceLanes {
-    // As exactly as values are turned into steps: in single precision the edge of a world of more than
-    // 2²⁴ steps may come out too near, and what lies beyond it would be clamped.
+    // As exact as the quantisation of values: in single precision the edge of a world of more than
+    // 2²⁴ steps may be too near, and values beyond it would be clamped.
     let extent_steps = (f64::from(extent) / f64::from(precision)).round() as i32;
     let bits = 33 - (extent_steps as u32).leading_zeros();
     PlaceLanes { at, dims: usize::from(dims), motion, precision, extent_steps, bits, fall: 0 }
@@ -429,8 +411,8 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The schema of one type or of a tuple of types, in their order; shared, as a game and its nodes need
-    /// it.
+    /// The schema of one type, or of a tuple of types in their order; shared, as a game and its
+    /// nodes need it.
     ///
     /// ```
     /// # mod foveate { pub use foveate_wire as wire; }
@@ -449,7 +431,7 @@ impl Schema {
         Schema::new(T::specs()).map(Arc::new)
     }
 
-    /// Checks the statements and lays out the lanes. A kind's position is its [`KindId`].
+    /// Checks the specifications and lays out the lanes. A kind's position is its [`KindId`].
     pub fn new(specs: Vec<KindSpec>) -> Result<Schema, SchemaError> {
         check::all(&specs)?;
         let kinds: Vec<Kind> = specs.into_iter().map(Kind::compile).collect();
@@ -472,7 +454,7 @@ impl Schema {
         self.kinds.iter().position(|kind| kind.spec.name == name).map(|at| KindId(at as u8))
     }
 
-    /// The id of a type's kind; `None` if the schema does not have it.
+    /// The id of a type's kind; `None` if it is not in the schema.
     pub fn id<T: Replicate>(&self) -> Option<KindId> {
         self.id_of(T::NAME)
     }
@@ -482,7 +464,7 @@ impl Schema {
         &self.kinds
     }
 
-    /// Equal for equal schemas, and, but for one chance in 2⁶⁴, only for those.
+    /// Equal for equal schemas, and different for others except for a chance of one in 2⁶⁴.
     pub fn hash(&self) -> u64 {
         self.hash
     }

@@ -1,4 +1,4 @@
-//! Schemas and states made up by chance: every field type, every value that it may have.
+//! Random schemas and states: every field type, with every value that it can have.
 
 use fastrand::Rng;
 use foveate_wire::packet::{
@@ -79,7 +79,7 @@ pub fn schema() -> impl Strategy<Value = Schema> {
     })
 }
 
-/// A whole number from a span, its ends and zero more often than by chance.
+/// A whole number from a range, in which the ends and zero are more likely.
 fn within(rng: &mut Rng, min: i32, max: i32) -> i32 {
     match rng.u32(..8) {
         0 => min,
@@ -89,7 +89,7 @@ fn within(rng: &mut Rng, min: i32, max: i32) -> i32 {
     }
 }
 
-/// Lanes of any value that a field may have.
+/// Lanes of any value that a field can have.
 fn push_any(ty: &FieldType, rng: &mut Rng, out: &mut Vec<i32>) {
     let steps =
         |value: f32, precision: f32| (f64::from(value) / f64::from(precision)).round() as i32;
@@ -128,7 +128,7 @@ fn push_any(ty: &FieldType, rng: &mut Rng, out: &mut Vec<i32>) {
     }
 }
 
-/// A count, so many values, and zeros in place of those that are missing.
+/// A count, this many values, and zeros in place of missing ones.
 fn push_items(item: &FieldType, (count, max): (usize, usize), rng: &mut Rng, out: &mut Vec<i32>) {
     out.push(count as i32);
     (0..count).for_each(|_| push_any(item, rng, out));
@@ -142,7 +142,7 @@ pub fn any_state(kind: &Kind, rng: &mut Rng) -> Vec<i32> {
     lanes
 }
 
-/// A state that might follow: some fields are new, the place a little further on, or anywhere.
+/// A state that could follow: some fields are new, the place is a little further on, or anywhere.
 pub fn next_state(kind: &Kind, base: &Baseline<'_>, rng: &mut Rng) -> Vec<i32> {
     let (mut lanes, other) = (base.lanes.to_vec(), any_state(kind, rng));
     for range in &kind.ranges {
@@ -163,7 +163,7 @@ pub fn next_state(kind: &Kind, base: &Baseline<'_>, rng: &mut Rng) -> Vec<i32> {
     lanes
 }
 
-/// A motion that a state may have come by.
+/// A motion that a state could have.
 pub fn any_motion(kind: &Kind, rng: &mut Rng) -> Motion {
     let Some(place) = kind.place.filter(|_| rng.u32(..4) > 0) else { return Motion::default() };
     let most = if rng.u32(..4) == 0 { 2 * place.extent_steps } else { 300 };
@@ -172,7 +172,7 @@ pub fn any_motion(kind: &Kind, rng: &mut Rng) -> Motion {
     Motion { moved, ticks: rng.u32(1..=40) }
 }
 
-/// One thing to be written, and what the receiver has.
+/// One record to write, and the receiver's state.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub alias: Alias,
@@ -193,7 +193,7 @@ pub enum What {
 }
 
 impl Entry {
-    /// Something about an object whose alias is a little above `after`.
+    /// A record about an object whose alias is slightly above `after`.
     pub fn any(schema: &Schema, after: u32, rng: &mut Rng) -> Option<Entry> {
         let gap = if rng.u32(..50) == 0 { rng.u32(..3_000) } else { rng.u32(..4) };
         let alias = Alias(u16::try_from(after + gap).ok()?);
@@ -229,7 +229,7 @@ impl Entry {
     }
 }
 
-/// What a receiver has: the bases of some entries.
+/// A receiver's states: the baselines of some entries.
 pub struct Held<'a> {
     pub tick: Tick,
     pub entries: &'a [Entry],
@@ -244,7 +244,7 @@ impl States for Held<'_> {
     }
 }
 
-/// Reads a packet whole: its records and all their lanes.
+/// Reads a whole packet: its records and all their lanes.
 pub fn read(
     bytes: &[u8],
     near: Tick,

@@ -1,5 +1,5 @@
-//! Whole packets through the public interface: they return, they keep their size, and nothing that
-//! comes from elsewhere can break a reader.
+//! Whole packets through the public interface: they read back, keep their size, and invalid bytes
+//! cannot break a reader.
 
 mod made;
 mod malformed;

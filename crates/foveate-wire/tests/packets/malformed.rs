@@ -1,4 +1,4 @@
-//! Bytes from elsewhere: refused or read as something, never a panic, never without a bound.
+//! Invalid bytes are refused or read as something, without a panic and within bounds.
 
 use crate::made::{Entry, Held, read, schema};
 use fastrand::Rng;
@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const STATE: u8 = VERSION << 4 | 1;
 
-/// Runs one input; a panic names the seed that repeats it.
+/// Runs one input; a panic reports the seed that repeats it.
 fn survive<T>(seed: u64, what: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(what)).unwrap_or_else(|_| panic!("seed {seed} made it panic"))
 }
@@ -21,11 +21,11 @@ fn survive<T>(seed: u64, what: impl FnOnce() -> T) -> T {
 fn check(work: Work) {
     let widest = fuzz::schemas().iter().flat_map(Schema::kinds).map(|kind| kind.lane_count()).max();
     assert!(work.records <= MAX_RECORDS);
-    // One more: a record is filled in before what follows it is found wrong.
+    // One more: a record is filled in before the bytes after it are found invalid.
     assert!(work.lanes <= (work.records + 1) * widest.unwrap_or(0), "{work:?}");
 }
 
-/// A packet that a writer made, and what its receiver holds.
+/// A packet from a writer, and its receiver's states.
 struct Written {
     schema: Schema,
     entries: Vec<Entry>,
@@ -49,7 +49,7 @@ impl Written {
         Written { schema: schema.clone(), entries, tick: header.tick, bytes }
     }
 
-    /// Its bytes with something done to them.
+    /// The packet's bytes, damaged.
     fn mutated(&self, other: &Written, rng: &mut Rng) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         for _ in 0..rng.u32(1..4) {
@@ -100,7 +100,7 @@ fn random_and_mutated_bytes_never_panic() {
             let named: Vec<u8> = (0..CHOICE).map(|_| rng.u8(..)).chain(bytes).collect();
             check(survive(seed, || decode_packet(&named)));
         }
-        // Whatever was read in between, good bytes read as before.
+        // Whatever was read in between, valid bytes read as before.
         let back = read(&written.bytes, written.tick, &written.schema, (&held, &mut models));
         if written.bytes.len() <= MAX_PACKET {
             assert_eq!(back.map(|(_, records, _)| records.len()), Ok(written.entries.len()));
@@ -108,7 +108,7 @@ fn random_and_mutated_bytes_never_panic() {
     }
 }
 
-/// Ends on every "does another record follow?" with yes.
+/// Answers every "does another record follow?" with yes.
 #[test]
 fn a_packet_of_endless_records_is_refused_after_the_last_allowed() {
     let schema = &fuzz::schemas()[0];
@@ -160,7 +160,7 @@ fn records_that_refer_to_nothing_are_refused() {
     let held = Held { tick: written.tick, entries: &[] };
     let back = read(&written.bytes, written.tick, schema, (&held, &mut models));
     assert!(matches!(back, Err(PacketError::Baseline(_))), "{back:?}");
-    // A schema without the kind that a whole state names.
+    // A schema without the kind of a whole state.
     let none = Schema::new(Vec::new()).unwrap();
     let whole = |entry: &&Entry| matches!(entry.what, crate::made::What::Full(_));
     let entry = written.entries.iter().find(whole).unwrap();

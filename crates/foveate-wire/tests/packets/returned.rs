@@ -1,4 +1,4 @@
-//! Reading what was written gives what was meant.
+//! Packets read back as written.
 
 use crate::made::{Entry, Held, What, any_motion, any_state, next_state, read, schema};
 use fastrand::Rng;
@@ -10,7 +10,7 @@ use foveate_wire::{
 };
 use proptest::prelude::*;
 
-/// Writes a packet by the rule of the pipeline: a record goes in while the largest of its kind would.
+/// Writes a packet like the pipeline: a record is added if the largest of its kind would fit.
 fn fill(schema: &Schema, header: StateHeader, models: &mut Models, rng: &mut Rng) -> Filled {
     let (mut bytes, mut entries, mut meant) = (Vec::new(), Vec::<Entry>::new(), Vec::new());
     let mut writer = PacketWriter::new(&mut bytes, models, header);

@@ -1,4 +1,4 @@
-//! No record is longer than its kind allows, even one that an adversary looked for.
+//! No record is longer than its kind allows, even if chosen by an attacker.
 
 use fastrand::Rng;
 use foveate_wire::packet::{MAX_PACKET, MAX_RECORDS, PacketWriter, StateHeader};
@@ -44,16 +44,16 @@ fn any(rng: &mut Rng) -> i32 {
     rng.i32(..) >> rng.u32(..32)
 }
 
-/// A run of like records, so that the models settle, then one that surprises them.
+/// A run of similar records that settles the models, then one that surprises them.
 #[derive(Clone, Debug)]
 struct Attempt {
-    /// Records before, whether whole, and how far their aliases lie apart.
+    /// The records before: their number, whether they are whole, and the gaps of their aliases.
     calm: usize,
     whole: bool,
     gap: u32,
     age: u32,
     motion: Motion,
-    /// The surprise: its alias's gap, its age or name, and its lanes or residuals.
+    /// The surprise: the gap of its alias, its age or id, and its lanes or residuals.
     wild_whole: bool,
     wild_gap: u32,
     wild_age: u32,
@@ -102,7 +102,7 @@ impl Attempt {
         }
     }
 
-    /// The bytes of the surprise, and of the packet that the pipeline would send.
+    /// The size of the surprise in bytes, and of the packet that the pipeline would send.
     fn cost(&self, kind: &Kind, id: KindId, models: &mut Models) -> (f64, usize) {
         let mut out = Vec::new();
         let header = StateHeader { seq: 0, tick: Tick(0) };
@@ -162,7 +162,7 @@ impl Attempt {
     }
 }
 
-/// What is expected after a motion.
+/// The predicted state after a motion.
 fn ahead(kind: &Kind, then: &[i32], motion: &Motion, age: u32) -> Vec<i32> {
     let mut now = then.to_vec();
     if let Some(place) = &kind.place {

@@ -1,4 +1,4 @@
-//! A small game for the examples: guards walk round and round, and so may players.
+//! A small game for the examples: guards walk in circles, and players walk as they like.
 
 use foveate::prelude::*;
 
@@ -10,7 +10,7 @@ pub struct Walker {
     pub pos: [f32; 2],
 }
 
-/// Walks round a circle of 20 units; it belongs to the world.
+/// An object of the world that walks on a circle with a radius of 20 units.
 #[derive(Replicate, Clone, PartialEq, Debug)]
 #[replicate(max_speed = 8.0)]
 pub struct Guard {

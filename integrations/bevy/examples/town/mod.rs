@@ -1,4 +1,4 @@
-//! The example's game: a hundred walkers in a row, who walk north at two units a second.
+//! The example's game: a hundred walkers in a row that walk north at two units a second.
 
 use crate::walker::Walker;
 use bevy_ecs::prelude::*;

@@ -1,4 +1,4 @@
-//! What both ends of the example replicate.
+//! The component that both ends of the example replicate.
 
 use bevy_ecs::prelude::*;
 use foveate_bevy::prelude::*;

@@ -1,4 +1,4 @@
-//! A small world for tests: walkers at their homes, orders from players.
+//! A small world for tests: walkers at their homes, and orders from players.
 
 use bevy_app::prelude::*;
 use bevy_ecs::prelude::*;
@@ -9,38 +9,38 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Walks about its home.
+/// Walks around its home.
 #[derive(Component, Replicate, Clone, PartialEq, Debug)]
 #[replicate(max_speed = 12.0)]
 pub struct Walker {
     #[replicate(place, motion)]
     pub pos: [f32; 2],
-    /// Its number; players have none.
+    /// The number of the walker; `None` for players.
     pub nth: Option<u16>,
 }
 
-/// Has no place of its own.
+/// A component without a place.
 #[derive(Component, Replicate, Clone, PartialEq, Debug)]
 pub struct Mood {
     pub joy: u8,
 }
 
-/// Replicated apart from the others.
+/// Replicated separately from the others.
 #[derive(Component, Replicate, Clone, PartialEq, Debug)]
 pub struct Badge {
     pub text: String,
 }
 
-/// What players may ask for.
+/// Messages of players.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 pub enum Order {
-    /// Everybody goes home and stays there.
+    /// All walkers go home and stay there.
     Halt,
-    /// The player is somewhere else.
+    /// The player teleports.
     Go([f32; 2]),
 }
 
-/// What players do in every tick.
+/// The inputs of players.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Default, Debug)]
 pub struct Keys {
     pub east: i8,
@@ -57,7 +57,7 @@ pub fn server(view: View, options: EndpointOptions) -> App {
     app.add_plugins((
         ServerPlugin {
             freeze_after: Micros::from_millis(300),
-            // Long enough that no client sleeps through what is between the two.
+            // Long enough that no client misses the time between the two.
             forget_after: Micros::from_millis(3_000),
             options,
             ..ServerPlugin::new(listen, view)
@@ -73,7 +73,7 @@ pub fn client(address: SocketAddr, name: &str) -> App {
     app
 }
 
-/// Updates apps in turn until something holds, or for too long.
+/// Updates apps in turn until the condition holds; false after a time limit.
 pub fn until(apps: &mut [&mut App], mut holds: impl FnMut(&mut [&mut App]) -> bool) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(120) {

@@ -1,11 +1,11 @@
-//! Orders as state: what a client asks for, and what the authority makes of it.
+//! Orders as state: what a client requests, and what the authority does.
 
 use super::super::Topology;
 use super::super::field::UnitCourse;
 use super::{About, Play, id_of};
 use foveate_wire::Replicate;
 
-/// A unit's course as it travels.
+/// A unit's course as it is sent.
 #[derive(Clone, PartialEq, Debug, Replicate)]
 pub struct Order {
     #[replicate(min = -16384, max = 16383)]
@@ -41,8 +41,7 @@ impl From<Order> for UnitCourse {
 }
 
 impl Play<'_> {
-    /// The authority acts on orders: on its own player's as they are given, on a client's as they
-    /// arrive.
+    /// The authority carries out orders: its own player's when given, a client's when they arrive.
     pub(super) fn command(&mut self) {
         let Some(orders) = &self.script.orders else { return };
         if self.units.is_none() {
@@ -71,8 +70,7 @@ impl Play<'_> {
         }
     }
 
-    /// What the server has heard of a client's newest order for a unit: the target, and when it was
-    /// given.
+    /// A client's newest order for a unit that the server has received: its target and the time when it was given.
     fn asked(&self, unit: usize) -> Option<UnitCourse> {
         let owner = self.script.things[unit].owner?;
         let channel = self.channels.iter().find(|channel| channel.about == About::Orders)?;
@@ -81,8 +79,7 @@ impl Play<'_> {
         Some(UnitCourse::from(ask))
     }
 
-    /// Clients ask for a target in the frame in which their player orders it; the authority says what
-    /// comes of it.
+    /// Clients request a target in the frame in which their player gives the order; the authority publishes the result.
     pub(super) fn write_orders(&mut self, channel: usize, node: usize) {
         let Some((orders, run)) = self.script.orders.as_ref().zip(self.units.as_ref()) else {
             return;

@@ -1,9 +1,8 @@
-//! How a peer joins: an entry peer tells it who is there, and it connects to those itself.
+//! How a peer joins: an entry peer sends it the list of players, and it connects to those itself.
 //!
-//! A peer tells its entry peer of itself. The list is state like any other, an object for each peer,
-//! and a newcomer an observer of it. An entry has a place, so that a newcomer can be told of the
-//! peers near its spawn point only: that is a view like any other. The older peers need no list: the
-//! newcomer introduces itself.
+//! A peer sends its entry peer an entry. The list is state like any other: each peer is an object, and a newcomer is an
+//! observer. Entries have places, so that a newcomer can be sent only the peers near its spawn point, by a view like
+//! any other. The older peers need no list, since the newcomer introduces itself.
 
 use super::{About, Play, PlayError, id_of};
 use crate::script::{NEAR_SPAWN, frames};
@@ -11,7 +10,7 @@ use foveate_sync::interest::{Circle, Grade, Pace, Policy, Sight};
 use foveate_wire::{Metres, Micros, ObjectId, Replicate};
 use std::sync::Arc;
 
-/// Seconds for which a newcomer is told of changes to the list.
+/// Seconds during which a newcomer is sent changes of the list.
 const LISTED: f64 = 0.4;
 
 /// A peer that a newcomer may connect to.
@@ -21,15 +20,15 @@ pub struct RosterEntry {
     place: [f32; 3],
     #[replicate(max_len = 16)]
     name: String,
-    /// Where the peer listens.
+    /// The address at which the peer listens.
     #[replicate(max_len = 24)]
     address: String,
 }
 
-/// Places in the list are good enough when they are off by less than this.
+/// The largest error of places in the list.
 const COARSE: Metres = Metres(NEAR_SPAWN / 8.0);
 
-/// Everything, but places only coarsely.
+/// A policy for all objects, with coarse places.
 struct Coarse;
 
 impl Policy for Coarse {
@@ -39,16 +38,16 @@ impl Policy for Coarse {
 }
 
 impl Play<'_> {
-    /// The channel with this purpose; none where there is a server.
+    /// The channel with this purpose; `None` if there is a server.
     fn channel(&self, about: About) -> Option<usize> {
         self.channels.iter().position(|channel| channel.about == about)
     }
 
-    /// A newcomer tells the entry peer of itself, and asks it who is there.
+    /// A newcomer sends its entry to the entry peer, and asks for the list.
     pub(super) fn ask_roster(&mut self, entry: usize, me: usize) {
         let spawn = self.topology.player(me).and_then(|player| self.script.spawn(player));
         let policy: Arc<dyn Policy> = match spawn.filter(|_| self.ours.near_spawn) {
-            // The list's places are rounded to half a unit.
+            // Places in the list are rounded to half a unit.
             Some(_) => {
                 Arc::new(Circle { view: Metres(NEAR_SPAWN + 0.5), pace: Pace::every(Micros::ZERO) })
             }
@@ -63,7 +62,7 @@ impl Play<'_> {
         }
     }
 
-    /// What a node tells of itself. Where it has gone since matters only if newcomers ask who is near.
+    /// Writes a node's own entry. Where it has moved since matters only if newcomers ask for near peers.
     pub(super) fn write_arrival(&mut self, channel: usize, node: usize) {
         let Some(player) = self.topology.player(node) else { return };
         let id = id_of(Some(player), 0);
@@ -79,7 +78,7 @@ impl Play<'_> {
         }
     }
 
-    /// A node that is asked lists itself and those that told it of themselves.
+    /// A node that is asked writes a list of itself and the peers that sent it their entries.
     pub(super) fn write_roster(&mut self, channel: usize, node: usize) {
         let Some(arrivals) = self.channel(About::Arrival) else { return };
         if !self.channels[channel].ties.iter().any(|tie| tie.from == node) {
@@ -99,7 +98,7 @@ impl Play<'_> {
         }
     }
 
-    /// Newcomers connect to the peers that they have been told of.
+    /// Connects newcomers to the peers that they were told of.
     pub(super) fn meet_listed(&mut self) -> Result<(), PlayError> {
         let Some(channel) = self.channel(About::Roster) else { return Ok(()) };
         let mut pairs = Vec::new();
@@ -107,7 +106,7 @@ impl Play<'_> {
             for view in tie.replicas.iter() {
                 let other = self.topology.node(view.id().origin() as usize - 1);
                 let tied = self.channels[0].tie(tie.to, other).is_some();
-                // Two that come in the same frame are each told of the other: one connection does.
+                // Two that join in the same frame are told of each other, but need only one connection.
                 let pair = (tie.to.max(other), tie.to.min(other));
                 if other != tie.to && !tied && !pairs.contains(&pair) {
                     pairs.push(pair);
@@ -120,14 +119,14 @@ impl Play<'_> {
                 player.is_some_and(|player| self.script.present(player, self.frame))
             };
             if there(me) && there(other) {
-                self.meet(me, other)?;
+                self.connect_both(me, other)?;
             }
         }
         self.end_lists(channel);
         Ok(())
     }
 
-    /// Lists that were asked for long enough ago end.
+    /// Ends lists that were requested long enough ago.
     fn end_lists(&mut self, channel: usize) {
         let old = |node: usize| {
             let player = self.topology.player(node);

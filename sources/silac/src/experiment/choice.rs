@@ -1,8 +1,8 @@
-//! The source's first experiment: who is chosen, over the ratios of the weights.
+//! The source's first experiment: which nodes are chosen, over the ratios of the weights.
 //!
-//! A sender stands still amid twelve groups of seven, at three distances and four angles. A
-//! thirteenth group that announces half the uplink, or has had the message, stands in each group's
-//! place in turn. All is drawn by the very code that ships.
+//! A sender stands still among twelve groups of seven nodes, at three distances and four angles. A thirteenth group,
+//! which announces half the uplink or has already received the message, stands in each group's place in turn.
+//! Recipients are drawn by the code that ships.
 
 use super::findings::{deviation, mean};
 use crate::{Alphas, Candidates, NodeId, Viewpoint};
@@ -12,30 +12,30 @@ use std::f32::consts::PI;
 
 /// Distances of the groups, as shares of the largest that the world allows.
 const DISTANCES: [f32; 3] = [0.1, 0.3, 0.5];
-/// Angles of the groups off the sender's facing, in degrees.
+/// Angles between the sender's facing and the groups, in degrees.
 const ANGLES: [f32; 4] = [0.0, 60.0, 120.0, 180.0];
 const GROUPS: usize = DISTANCES.len() * ANGLES.len();
 /// Nodes in a group: one in the middle, six around it.
 const SIZE: usize = 7;
-/// How far those six are from the middle.
+/// Distance of those six from the middle.
 const RADIUS: f32 = 0.04;
-/// Ratios of two weights; the first weight is 1 throughout.
+/// Ratios of two weights. The first weight is always 1.
 const RATIOS: [f32; 7] = [0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0];
 
 /// Which weight is varied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Against {
-    /// α₁ / α₂: the angle's.
+    /// α₁ / α₂, the angle's weight.
     Ahead,
-    /// α₁ / α₃: the uplink's; the thirteenth group announces half.
+    /// α₁ / α₃, the uplink's weight. The thirteenth group announces half the uplink.
     Uplink,
-    /// α₁ / α₄: the list's; the thirteenth group stands in it.
+    /// α₁ / α₄, the list's weight. The thirteenth group is in the list.
     Listed,
 }
 
 impl Against {
-    /// As the source writes it.
+    /// The ratio as the source writes it.
     pub fn name(self) -> &'static str {
         match self {
             Against::Ahead => "α₁/α₂",
@@ -45,25 +45,23 @@ impl Against {
     }
 }
 
-/// One ratio.
 #[derive(Clone, Debug, Serialize)]
 pub struct Choice {
     part: &'static str,
-    /// Which weight.
     pub against: Against,
-    /// α₁ over it.
+    /// α₁ divided by the other weight.
     pub ratio: f32,
-    /// A node's share of all choices, in per cent, by group: nearest first, and by rising angle.
+    /// Each node's share of all choices in a group, in per cent: the nearest groups first, then by rising angle.
     pub shares: Vec<f64>,
-    /// The middle distance straight ahead over straight behind.
+    /// Choices of the middle distance straight ahead, divided by those straight behind.
     pub ahead_over_behind: f64,
-    /// The nearest over the farthest group at 60°.
+    /// Choices of the nearest group at 60°, divided by those of the farthest.
     pub near_over_far: f64,
     /// How much the nodes of the groups at 60° and 120° differ, as a share of their mean.
     pub deviation_aside: f64,
-    /// The thirteenth group over the one whose place it shares, on average over all twelve.
+    /// Choices of the thirteenth group, divided by those of the group whose place it shares; the mean over all twelve.
     pub thirteenth_over_own: Option<f64>,
-    /// Whether the thirteenth group is the least likely of all while it stands nearest, ahead.
+    /// Whether the thirteenth group is the least likely of all when it is nearest and straight ahead.
     pub nearest_is_last: Option<bool>,
 }
 
@@ -74,7 +72,7 @@ fn place(group: usize, member: usize) -> [f32; 3] {
     [x + radius * turn.cos(), y + radius * turn.sin(), 0.0]
 }
 
-/// Draws so many times; each node's share of all choices.
+/// Draws recipients `draws` times and returns each node's share of all choices.
 fn draw(
     alphas: Alphas,
     thirteenth: Option<(usize, Against)>,

@@ -1,4 +1,4 @@
-//! What was found, for programs and for people, beside what the source says.
+//! The results as rows, tables and a page, beside what the source states.
 
 use super::choice::{Against, Choice};
 use super::findings::{Arrived, BINS, DistanceBin, SilacFindings, deviation, line, mean, share};
@@ -9,21 +9,21 @@ use foveate_lab::output::{Align, ExperimentResult, Table, Verdict};
 use foveate_lab::report::{Axis, Mark, Plot, Report, Series};
 use serde::Serialize;
 
-/// The source: a newcomer is known by all after this, on average.
+/// The source: the mean time until all nodes know a newcomer, in seconds.
 const PAPER_JOIN_S: f64 = 5.5;
-/// The source: at most this share of objects is lost near by.
+/// The source: at most this share of interactions is lost between near nodes.
 const PAPER_LOST: f64 = 0.02;
-/// What the issue of a straight line is decided by.
+/// R² from which points count as a straight line.
 const STRAIGHT: f64 = 0.99;
-/// The source: delay across the map, milliseconds.
+/// The source: delay across the map, in milliseconds.
 const PAPER_FAR_MS: f64 = 300.0;
 
-/// Whoever is chosen at least this often, against others at the same place, is chosen as they are.
+/// A group that is chosen at least this often, relative to others at the same place, counts as unchanged.
 const UNCHANGED: f64 = 0.9;
-/// A third is so much more or less.
+/// How far from a third a share may be.
 const A_THIRD: f64 = 0.08;
 
-/// Everything that was played and drawn.
+/// All games and draws.
 pub struct Played<'a> {
     pub plan: &'a Plan,
     pub games: &'a [SilacGame],
@@ -31,7 +31,7 @@ pub struct Played<'a> {
     pub choices: &'a [Choice],
 }
 
-/// What came of a claim.
+/// A claim of the source, with our figure and, if it can be decided, a verdict.
 struct Claim {
     what: &'static str,
     source: &'static str,
@@ -40,12 +40,12 @@ struct Claim {
 }
 
 impl Claim {
-    /// A figure beside the source's; whether that makes the claim hold is not decided.
+    /// A figure beside the source's, without a verdict.
     fn new(what: &'static str, source: &'static str, ours: String) -> Claim {
         Claim { what, source, ours, verdict: None }
     }
 
-    /// Decides it.
+    /// Adds a verdict.
     fn judged(self, verdict: Verdict) -> Claim {
         Claim { verdict: Some(verdict), ..self }
     }
@@ -56,7 +56,7 @@ struct HopRow {
     part: &'static str,
     nodes: usize,
     fanout: usize,
-    /// How often it was passed on, as the header counts.
+    /// Times that it was passed on, as the header counts.
     hop: usize,
     first_share: f64,
     all_share: f64,
@@ -101,7 +101,7 @@ impl Played<'_> {
         Some((&self.games[at], &self.found[at]))
     }
 
-    /// Games of all sizes under the default fan-out.
+    /// Games of all sizes with the default fan-out.
     fn by_size(&self) -> Vec<(&SilacGame, &SilacFindings)> {
         let default = SilacSettings::default().fan_out;
         self.plan.sizes.iter().filter_map(|nodes| self.of(*nodes, default)).collect()
@@ -116,7 +116,7 @@ impl Played<'_> {
         self.plan.same_reach.iter().filter_map(|(nodes, f)| self.of(*nodes, *f)).collect()
     }
 
-    /// Rows, tables, claims and the page.
+    /// Makes the rows, tables, claims and page.
     pub fn finish(&self, options: RunOptions) -> Result<Done, ExperimentError> {
         let mut outcome = ExperimentResult::new("silac", options.seed);
         for (game, found) in self.games.iter().zip(self.found) {
@@ -191,7 +191,7 @@ impl Played<'_> {
         let (r2, fixed) = straight(&self.by_size());
         let (_, following) = straight(&self.same_reach());
         let what = "3. bytes/s per node over nodes are a straight line: R²";
-        // They approach a ceiling under a fixed fan-out: see the notes.
+        // With a fixed fan-out bytes approach a ceiling: see the notes.
         let verdict = Verdict::at_least(what, r2, STRAIGHT, "").reported_only(true);
         [
             Claim::new(what, "linear", fixed).judged(verdict),
@@ -303,7 +303,7 @@ fn claims_on_choice(choices: &[Choice]) -> Vec<Claim> {
     claims
 }
 
-/// What the ratio of distance to angle does, at a low ratio, at one and at a high one.
+/// How the ratio of the weights of distance and angle acts: low, one and high.
 fn claims_on_angle([low, one, high]: [&Choice; 3]) -> [Claim; 3] {
     let excess = |at: f64, of: f64| (at - 1.0) / (of - 1.0);
     let [ahead, ahead_high] = [one, high].map(|choice| choice.ahead_over_behind);
@@ -362,7 +362,7 @@ fn claims_on_delay(found: &SilacFindings, quick: bool) -> [Claim; 5] {
             .judged(Verdict::is_true(largest, is_largest).reported_only(quick)),
         Claim::new(third, "33 %", percent(shares[1]))
             .judged(Verdict::near(third, percent_of(shares[1]), a_third, "%").reported_only(quick)),
-        // In a short run there may be nobody across the map.
+        // A short run may have no pair that far apart.
         Claim::new(across, "~300 ms", delays(&far))
             .judged(Verdict::at_most(across, arrival, PAPER_FAR_MS, "ms").reported_only(quick)),
         // Distance weighs too little for that: see the notes.

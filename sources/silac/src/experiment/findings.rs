@@ -1,15 +1,15 @@
-//! What is measured in a game of peers.
+//! What is measured in a game.
 
 use foveate_sync::metrics::{Inconsistency, Spread};
 use serde::Serialize;
 
 /// Bins of distance, each a tenth of the side; the last holds the map's corners.
 pub const BINS: usize = 15;
-/// Whoever is within this share of the side is near.
+/// Nodes within this share of the side are near.
 pub const NEAR: f64 = 0.2;
-/// Whoever is a side or more away is far: across the map.
+/// Nodes a side or more apart are far: across the map.
 pub const FAR: f64 = 1.0;
-/// Links that a message comes over at most; more count as this.
+/// Most links that are counted for a message; longer paths count as this.
 pub const MAX_HOPS: usize = 4;
 
 /// The bin of a distance, given as a share of the side.
@@ -17,18 +17,18 @@ pub fn bin(share: f64) -> usize {
     ((share * 10.0) as usize).min(BINS - 1)
 }
 
-/// What is known of others at one distance.
+/// What nodes know of others at one distance.
 #[derive(Clone, Debug, Default)]
 pub struct DistanceBin {
-    /// How old the knowledge of somebody is, the link's latency excluded: milliseconds.
+    /// Age of what is known of another node, in milliseconds, without the link's latency.
     pub delay: Spread,
-    /// From a state's making to its first arrival, all links included: milliseconds.
+    /// From the making of a state to its first arrival, with all links, in milliseconds.
     pub arrival: Spread,
-    /// Interactions that somebody at this distance should have learnt of.
+    /// Interactions that nodes at this distance should learn of.
     pub deeds: u64,
-    /// Those not learnt of within [`LOST_AFTER`](foveate_lab::experiments::peers::LOST_AFTER).
+    /// Those that were not learnt of within [`LOST_AFTER`](foveate_lab::experiments::peers::LOST_AFTER).
     pub lost: u64,
-    /// From an interaction to its being learnt of: milliseconds.
+    /// From an interaction until a node learns of it, in milliseconds.
     pub learnt: Spread,
 }
 
@@ -41,82 +41,80 @@ impl DistanceBin {
         self.lost += other.lost;
     }
 
-    /// The share of interactions not learnt of in time.
+    /// Share of interactions that were not learnt of in time.
     pub fn lost_share(&self) -> f64 {
         share(self.lost, self.deeds)
     }
 }
 
-/// One of two counts as a share of the other; zero of none.
+/// One count as a share of another; zero if that is zero.
 pub fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// How one newcomer got known.
+/// How one newcomer became known.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Arrived {
-    /// Contacts that it knew.
+    /// Contacts that it had.
     pub contacts: usize,
-    /// Seconds until everybody knew it.
+    /// Seconds until all other nodes knew it.
     pub known_by_all_s: Option<f64>,
-    /// Seconds until it knew everybody.
+    /// Seconds until it knew all other nodes.
     pub knows_all_s: Option<f64>,
-    /// The share of the others who knew it, every 50 ms.
+    /// Share of the other nodes that knew it, every 50 ms.
     #[serde(skip)]
     pub curve: Vec<f64>,
 }
 
 impl Arrived {
-    /// Seconds until everybody knew it and it knew everybody: knowing is symmetric.
+    /// Seconds until both hold: all nodes know it, and it knows all nodes.
     pub fn all_s(&self) -> Option<f64> {
         Some(self.known_by_all_s?.max(self.knows_all_s?))
     }
 }
 
-/// What was found in a game.
+/// Measurements of one game.
 #[derive(Clone, Debug, Default)]
 pub struct SilacFindings {
-    /// Bytes per second that each node sent.
+    /// Bytes per second sent, by node.
     pub bytes: Vec<f64>,
-    /// Datagrams per second that each node sent.
+    /// Datagrams per second sent, by node.
     pub packets: Vec<f64>,
-    /// Datagrams between two who are near, per second and direction: pairs, and their sum.
+    /// Datagrams between near nodes, per second and direction: the number of pairs, and their sum.
     pub near_packets: (u64, f64),
-    /// First copies of states by the links that they came over.
+    /// First copies of states, by the number of links on their path.
     pub first_hops: [u64; MAX_HOPS],
-    /// All datagrams by the same.
+    /// All datagrams, by the number of links on their path.
     pub all_hops: [u64; MAX_HOPS],
-    /// By distance.
     pub bins: Vec<DistanceBin>,
-    /// Σ diff / d², over nodes and moments.
+    /// Σ diff / d², over nodes and samples.
     pub inc: Inconsistency,
-    /// The same, if only what can be noticed counts;
+    /// The same, counting only differences that can be noticed.
     pub noticed: Inconsistency,
-    /// and how old what is known of those near by is, if it is noticeably wrong: milliseconds.
+    /// Age of what is known of near nodes where it is noticeably wrong, in milliseconds.
     pub noticed_near: Spread,
-    /// Σ |delay there − delay back| / d², over nodes and moments.
+    /// Σ |delay there − delay back| / d², over nodes and samples.
     pub inj: f64,
-    /// How many were summed up in both.
+    /// Samples in both sums.
     pub looks: u64,
-    /// Inc of each node, to tell whether any is favoured.
+    /// Inc of each node, which shows whether any is favoured.
     pub inc_by_node: Vec<f64>,
-    /// Newcomers.
     pub arrived: Vec<Arrived>,
-    /// Interactions that were taken back.
+    /// Interactions that were withdrawn.
     pub withdrawn: u64,
-    /// Withdrawals that reached, and should have reached, somebody else.
+    /// Withdrawals that reached another node, and those that should have.
     pub undone: (u64, u64),
-    /// Interactions in all.
+    /// All interactions.
     pub deeds: u64,
 }
 
 impl SilacFindings {
-    /// Nothing yet.
+    /// Without any measurement.
     pub fn new() -> SilacFindings {
         SilacFindings { bins: vec![DistanceBin::default(); BINS], ..SilacFindings::default() }
     }
 
-    /// All bins between two shares of the side.
+    /// The sum of all bins between two shares of the side.
     pub fn between(&self, from: f64, to: f64) -> DistanceBin {
         let mut sum = DistanceBin::default();
         let (from, to) = ((from * 10.0).round() as usize, (to * 10.0).round() as usize);
@@ -124,28 +122,28 @@ impl SilacFindings {
         sum
     }
 
-    /// Those who are near.
+    /// All near nodes.
     pub fn near(&self) -> DistanceBin {
         self.between(0.0, NEAR)
     }
 
-    /// Those who are far.
+    /// All far nodes.
     pub fn far(&self) -> DistanceBin {
         self.between(FAR, BINS as f64 / 10.0)
     }
 
-    /// Inc: mean over nodes and time.
+    /// Inc, the mean over nodes and time.
     pub fn mean_inc(&self) -> f64 {
         self.inc.inc / self.looks.max(1) as f64
     }
 
-    /// Inj: mean over nodes and time.
+    /// Inj, the mean over nodes and time.
     pub fn mean_inj(&self) -> f64 {
         self.inj / self.looks.max(1) as f64
     }
 
-    /// Mean seconds until a newcomer with one contact is known by all and knows all; nothing if one
-    /// of them never was, or there was none.
+    /// Mean seconds until a newcomer with one contact and all other nodes know each other. `None` if there was no such
+    /// newcomer, or one never became known.
     pub fn join_all_s(&self) -> Option<f64> {
         let single = self.arrived.iter().filter(|arrived| arrived.contacts == 1);
         let times: Option<Vec<f64>> = single.map(Arrived::all_s).collect();
@@ -153,7 +151,7 @@ impl SilacFindings {
     }
 }
 
-/// The mean; zero of none.
+/// The mean; zero of an empty slice.
 pub fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }

@@ -1,7 +1,7 @@
-//! `foveate lab silac`: gossip among peers, the source's six experiments with its figures beside ours.
+//! `foveate lab silac`: gossip among peers. The source's six experiments, with its figures beside ours.
 //!
-//! Bots walk a map and act on what is in it; each is a node of its own ([`Swarm`]). The game brings the walkers: the
-//! lab knows none.
+//! Bots walk on a map and act on what is in it. Each is a node of its own ([`Swarm`]). The caller provides the
+//! movement, since the lab depends on no game.
 
 mod choice;
 mod describe;
@@ -22,24 +22,24 @@ use foveate_lab::output::Progress;
 use foveate_wire::Micros;
 use serde::Serialize;
 
-/// The experiment's name, and the protocol's in rows.
+/// The experiment's name, and the protocol's name in rows.
 const NAME: &str = "silac";
 /// The side of the map.
 const SIDE: f32 = 300.0;
 
-/// Who walks: the movement of so many, by a seed, twenty rounds a second on a square.
+/// Makes the movement of a number of avatars from a seed: twenty rounds a second, on a square map.
 pub type Walkers<'a> = &'a (dyn Fn(u64, usize) -> Box<dyn Movement> + Sync);
 
-/// Sizes of the games under the default fan-out.
+/// Sizes of the games with the default fan-out.
 const SIZES: [usize; 8] = [25, 50, 75, 100, 125, 150, 175, 200];
-/// Fan-outs tried at [`NODES`].
+/// Fan-outs tried with [`NODES`].
 const FAN_OUTS: [usize; 7] = [2, 3, 4, 5, 6, 7, 8];
-/// The size of the source's games where it states one.
+/// The size of the source's games, where it states one.
 const NODES: usize = 100;
 const MEASURED: Micros = Micros(10_000_000);
-/// Newcomers in each game, with one contact.
+/// Newcomers in each game. Each has one contact.
 const NEWCOMERS: usize = 2;
-/// Newcomers in the game of the source's size: with one contact, and with [`CONTACTS`].
+/// Newcomers in the game of the source's size: some with one contact, some with [`CONTACTS`].
 const MORE_NEWCOMERS: usize = 6;
 const CONTACTS: usize = 8;
 const DRAWS: u32 = 200_000;
@@ -69,7 +69,7 @@ pub struct SilacRow {
 }
 
 impl SilacRow {
-    /// What was found in a game.
+    /// The row of a game.
     pub fn of(game: &SilacGame, found: &SilacFindings) -> SilacRow {
         SilacRow {
             gossip: NAME,
@@ -89,7 +89,7 @@ impl SilacRow {
     }
 }
 
-/// Plays games; what was found in each, in their order.
+/// Plays games and returns the measurements of each, in the same order.
 fn measure(games: &[SilacGame], walkers: Walkers<'_>) -> Vec<SilacFindings> {
     let progress = Progress::new(NAME, games.iter().map(|game| game.nodes as u64).sum());
     let found = in_parallel(games, |game| {
@@ -103,17 +103,17 @@ fn measure(games: &[SilacGame], walkers: Walkers<'_>) -> Vec<SilacFindings> {
     found
 }
 
-/// Copies of a message if nobody were told twice: three senders.
+/// Copies of a message if no node received it twice: there are three senders.
 fn copies(fan_out: usize) -> usize {
     fan_out + fan_out.pow(2) + fan_out.pow(3)
 }
 
-/// What is played, and why.
+/// Which games are played, and for which figure.
 struct Plan {
     nodes: usize,
     sizes: Vec<usize>,
     fan_outs: Vec<usize>,
-    /// Sizes with the fan-out whose copies are to each size as the default's are to [`NODES`].
+    /// Sizes, each with the fan-out that gives the same ratio of copies to size as the default does for [`NODES`].
     same_reach: Vec<(usize, usize)>,
     measured: Micros,
     seed: u64,
@@ -153,7 +153,7 @@ impl Plan {
         SilacGame { nodes, settings, measured: self.measured, newcomers, seed: self.seed }
     }
 
-    /// Every game once, the largest first, so that the cores end together.
+    /// Every game once, the largest first, so that all cores finish at about the same time.
     fn games(&self) -> Vec<SilacGame> {
         let default = SilacSettings::default().fan_out;
         let mut pairs: Vec<(usize, usize)> = self.sizes.iter().map(|n| (*n, default)).collect();

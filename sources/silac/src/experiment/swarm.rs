@@ -1,8 +1,8 @@
-//! A game of peers in virtual time: everybody walks, acts and tells the others, and an auditor who
-//! knows the truth looks at what each knows.
+//! A game of peers in virtual time. All nodes move, act and send; an auditor that knows the true state compares it with
+//! what each node knows.
 //!
-//! Nodes run on the laboratory's [`Network`]. Silac speaks UDP, which has no handshake: a node that enters has links
-//! with all others at once. Frames of different nodes do not coincide: each node has its own phase.
+//! Nodes run on the laboratory's [`Network`]. Silac uses UDP, which has no handshake, so a node has links with all
+//! others as soon as it enters. Each node has its own phase, so that frames of different nodes do not coincide.
 
 use super::findings::{Arrived, MAX_HOPS, NEAR, SilacFindings, bin};
 use crate::{
@@ -24,58 +24,58 @@ use std::net::SocketAddr;
 
 /// The length of a frame.
 pub const FRAME: Micros = Micros(50_000);
-/// What every link takes.
+/// Latency of every link.
 pub const LATENCY: Micros = Micros(30_000);
-/// The share of datagrams that links lose.
+/// Share of datagrams that links lose.
 pub const LOSS: f64 = 0.01;
-/// Uplinks: the narrowest and the widest, bytes per second. They are there to be weighed; none of
-/// them is to hold anything up.
+/// Uplinks, the narrowest and the widest, in bytes per second. They only matter as weights: none is narrow enough to
+/// delay anything.
 pub const UPLINK: [u32; 2] = [2_500_000, 12_500_000];
 /// Bytes that an uplink queues.
 const QUEUE: u64 = 1 << 20;
-/// One more enters in this time, while the game fills.
+/// One node enters in this interval while the game fills.
 const ENTER_EVERY: Micros = Micros(12_500);
-/// After the last has entered, so long until anything is measured.
+/// From the last node's entry until measuring starts.
 const WARM: Micros = Micros(3_000_000);
-/// An interaction that changes the world goes on for at most so many frames; a shot for one.
+/// An interaction that changes the world lasts at most this many frames; a shot lasts one.
 const MAX_ACT: u32 = 8;
 /// Elements of the world that can be acted on.
 const ELEMENTS: usize = 64;
-/// The auditor looks once in so many frames.
+/// The auditor takes a sample once in this many frames.
 const LOOK_EVERY: u32 = 10;
-/// A newcomer that is not known by all after this never is.
+/// A newcomer that is not known by all nodes within this time counts as never known.
 const JOIN_LIMIT: Micros = Micros(15_000_000);
-/// Between two newcomers.
+/// Time between two newcomers.
 const JOIN_GAP: Micros = Micros(1_000_000);
-/// As wide as the arena's avatars: the unit of Inc and Inj.
+/// Width of the arena's avatars, the unit of Inc and Inj.
 pub const AVATAR_WIDTH: f64 = 2.0;
 /// Changes of an avatar that the auditor remembers.
 const MEMORY: usize = 1024;
-/// The game's id: any will do, as there is one game only.
+/// The game's id. Any value will do, since there is only one game.
 const GAME: u32 = 1;
 
-/// What is played.
+/// One game to play.
 #[derive(Clone, Debug)]
 pub struct SilacGame {
-    /// How many play.
+    /// Nodes in the game from the start.
     pub nodes: usize,
-    /// How the protocol is set; uplinks and the world are filled in.
+    /// Settings of the protocol; uplink and world are filled in.
     pub settings: SilacSettings,
-    /// For how long is measured.
+    /// How long measuring takes.
     pub measured: Micros,
-    /// Newcomers afterwards, one after the other, and how many contacts each has.
+    /// Contacts of each newcomer. Newcomers enter after measuring, one at a time.
     pub newcomers: Vec<usize>,
     /// RNG seed.
     pub seed: u64,
 }
 
-/// What a node published: when, and in which frames it changed.
+/// What a node published and when.
 struct Published {
-    /// Its first number, and when that was.
+    /// Its first number, and the time of that.
     first: (u32, Micros),
     newest: u32,
     pose: AvatarPose,
-    /// The frames in which it changed, and where it was from then on.
+    /// Frames in which its avatar moved, with the position from then on.
     changes: VecDeque<(u32, [f32; 3])>,
 }
 
@@ -84,22 +84,22 @@ impl Published {
         self.first.1 + FRAME * number.saturating_sub(self.first.0)
     }
 
-    /// The newest number that was there at a time.
+    /// The newest number that was published at a time.
     fn number_at(&self, time: Micros) -> u32 {
         (self.first.0 + ((time - self.first.1).0 / FRAME.0) as u32).min(self.newest)
     }
 }
 
 /// An interaction, as the auditor saw it.
-struct Deed {
+struct ObservedInteraction {
     at: Micros,
-    /// When each learnt of it, by how far away they were.
+    /// When each other node learnt of it, with that node's distance.
     learnt: Vec<(f64, Option<Micros>)>,
     withdrawn: bool,
     undone: Vec<bool>,
 }
 
-/// Nodes live in 10.0.0.0/8, all at one port.
+/// The address of the node at a place, in 10.0.0.0/8; all use one port.
 fn address(at: usize) -> SocketAddr {
     let [_, a, b, c] = (at as u32).to_be_bytes();
     SocketAddr::from(([10, a, b, c], 27_960))
@@ -115,20 +115,20 @@ fn apart(a: [f32; 3], b: [f32; 3]) -> f64 {
     f64::from(a[0] - b[0]).hypot(f64::from(a[1] - b[1]))
 }
 
-/// Moves the avatars, and notes what they do and what nodes learn of it.
+/// Moves the avatars, and records what they do and what nodes learn of it.
 struct Auditor {
     movement: Box<dyn Movement>,
     rng: fastrand::Rng,
-    /// Those who play from the beginning; newcomers have the places after them.
+    /// Nodes that play from the start; newcomers have the places after them.
     players: usize,
-    /// Places by id.
+    /// Each node's place by its id.
     places: BTreeMap<NodeId, usize>,
     elements: Vec<[f32; 2]>,
-    /// Avatars act only while it is measured.
+    /// Avatars act only while this is set.
     measuring: bool,
     published: Vec<Option<Published>>,
-    deeds: BTreeMap<(usize, u32), Deed>,
-    /// Datagrams from one to another while measuring.
+    deeds: BTreeMap<(usize, u32), ObservedInteraction>,
+    /// Datagrams from each node to each other while measuring.
     between: Vec<u32>,
     found: SilacFindings,
 }
@@ -190,7 +190,7 @@ impl Host<SilacNode> for Auditor {
 }
 
 impl Auditor {
-    /// What an avatar does in a frame: now and then something to the element nearest to it.
+    /// What an avatar does in a frame: now and then it acts on the nearest element.
     fn act(&mut self, pose: AvatarPose) -> Option<Act> {
         if !self.measuring || self.rng.u64(..ACT_EVERY.0) >= FRAME.0 {
             return None;
@@ -245,7 +245,10 @@ impl Auditor {
             let side = self.side();
             let learnt = (0..self.players).map(|to| (self.distance(by, to) / side, None));
             let (learnt, undone) = (learnt.collect(), vec![false; self.published.len()]);
-            self.deeds.insert((by, what), Deed { at: now, learnt, withdrawn: false, undone });
+            self.deeds.insert(
+                (by, what),
+                ObservedInteraction { at: now, learnt, withdrawn: false, undone },
+            );
         } else if let Some(deed) = self.deeds.get_mut(&(by, what))
             && let Some((_, learnt)) = deed.learnt.get_mut(at)
         {
@@ -253,7 +256,7 @@ impl Auditor {
         }
     }
 
-    /// Counts who did not learn of what in time.
+    /// Counts the nodes that did not learn of an interaction in time.
     fn close_deeds(&mut self) {
         for ((by, _), deed) in &self.deeds {
             self.found.deeds += 1;
@@ -274,7 +277,7 @@ impl Auditor {
         }
     }
 
-    /// Packets between those who are near as measuring ends.
+    /// Counts the datagrams between nodes that are near each other when measuring ends.
     fn count_near_packets(&mut self, seconds: f64) {
         let near = NEAR * self.side();
         for (from, to) in (0..self.players).flat_map(|a| (0..self.players).map(move |b| (a, b))) {
@@ -295,7 +298,7 @@ pub struct Swarm {
 }
 
 impl Swarm {
-    /// A world in which nobody plays yet. There must be movement for all, newcomers as well.
+    /// A game without any node yet. `movement` must cover all nodes, newcomers included.
     pub fn new(game: SilacGame, movement: Box<dyn Movement>) -> Swarm {
         let count = game.nodes + game.newcomers.len();
         let spec = NetworkSpec {
@@ -324,7 +327,7 @@ impl Swarm {
         Swarm { game, network, auditor }
     }
 
-    /// Plays it: filling, measuring, settling, newcomers. What was found, and a hash of all that was sent.
+    /// Plays the game: filling, measuring, settling, newcomers. Returns the measurements and a hash of all bytes sent.
     pub fn play(mut self) -> (SilacFindings, u64) {
         self.fill();
         self.run_for(WARM);
@@ -341,7 +344,7 @@ impl Swarm {
     fn fill(&mut self) {
         let per_frame = (FRAME.0 / ENTER_EVERY.0) as usize;
         for at in 0..self.game.nodes {
-            // Whoever entered a second ago is surely in.
+            // A node that entered a second ago has joined by now.
             let settled = at.saturating_sub(20 * per_frame);
             let contact = if at == 0 { vec![] } else { vec![self.auditor.rng.usize(..=settled)] };
             self.enter(at, &contact);
@@ -351,7 +354,7 @@ impl Swarm {
         }
     }
 
-    /// Enters the game by way of some who are in it; without any, founds it.
+    /// Lets a node enter through contacts; without any, it founds the game.
     fn enter(&mut self, at: usize, contacts: &[usize]) {
         let Swarm { game, network, auditor } = self;
         let Some(pose) = auditor.movement.pose(at) else { return };
@@ -410,14 +413,14 @@ impl Swarm {
         self.auditor.count_near_packets(seconds);
     }
 
-    /// The number of the newest state that one holds of another; none: not known.
+    /// The number of the newest state that one node holds of another; `None` if it does not know it.
     fn newest(&self, at: usize, of: usize) -> Option<u32> {
         let node = self.network.nodes[at].as_ref()?;
         node.silac.peer(NodeId::of(address(of))).map(|peer| peer.newest())
     }
 
-    /// What one knows of another: how far behind the newest state that could have been there; and the
-    /// same if only what can be noticed counts.
+    /// How far a node's knowledge of another is behind the newest state that could have arrived; and the same, counting
+    /// only what can be noticed.
     fn known(&self, at: usize, of: usize) -> Option<[KnownReplica; 2]> {
         let published = self.auditor.published[of].as_ref()?;
         let now = self.network.now();
@@ -435,7 +438,7 @@ impl Swarm {
             }
         };
         let lacking = (first < end).then(|| published.changes[first].0);
-        // What is held is shown; nobody foresees anything.
+        // The last received state is shown; Silac does not predict.
         let shown = first.checked_sub(1).map(|index| published.changes[index].1);
         let is_off = |place: &[f32; 3]| {
             shown.is_none_or(|shown| apart(shown, *place) > noticeable(distance))
@@ -445,7 +448,7 @@ impl Swarm {
         Some([since(lacking), since(noticed.map(|it| it.0).filter(|_| is_off_now))])
     }
 
-    /// The auditor's look at everybody.
+    /// Takes a sample of all nodes.
     fn look(&mut self, inc_by_node: &mut [f64]) {
         let count = self.game.nodes;
         let pairs = (0..count * count).map(|pair| {
@@ -478,7 +481,7 @@ impl Swarm {
         }
     }
 
-    /// A newcomer enters, gets known, and leaves again.
+    /// A newcomer enters, becomes known and leaves.
     fn newcomer(&mut self, at: usize, contacts: usize) {
         let mut known: Vec<usize> = (0..self.game.nodes).collect();
         self.auditor.rng.shuffle(&mut known);

@@ -1,4 +1,4 @@
-//! Games of peers in short: what must hold in any of them.
+//! Short games of peers: what must hold in any of them.
 
 use super::*;
 use foveate_lab::movement::{Waypoint, WaypointSpec};
@@ -26,13 +26,13 @@ fn play(fan_out: usize, seed: u64) -> (SilacFindings, u64) {
 }
 
 #[test]
-fn a_seed_gives_the_same_bytes_and_another_others() {
+fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     assert_eq!(play(3, 1).1, play(3, 1).1);
     assert_ne!(play(3, 1).1, play(3, 2).1);
 }
 
 #[test]
-fn everybody_gets_known_and_more_telling_loses_less() {
+fn all_nodes_become_known_and_a_higher_fan_out_loses_less() {
     let (few, many) = (play(2, 1).0, play(5, 1).0);
     for arrived in few.arrived.iter().chain(&many.arrived) {
         assert!(arrived.all_s().is_some_and(|seconds| seconds < 5.5), "{arrived:?}");
@@ -45,14 +45,14 @@ fn everybody_gets_known_and_more_telling_loses_less() {
 }
 
 #[test]
-fn no_state_arrives_younger_than_a_link_takes() {
+fn no_state_arrives_sooner_than_the_link_latency() {
     let arrival = play(5, 1).0.between(0.0, 1.5).arrival;
     let least = arrival.quantile(0.0);
     assert!(least >= 0.95 * swarm::LATENCY.as_millis(), "{least} ms");
 }
 
 #[test]
-fn the_whole_experiment_runs_in_short_and_gives_the_stated_rows() {
+fn the_quick_experiment_runs_and_gives_all_rows() {
     let done = lab(&walkers, RunOptions { seed: 1, quick: true }).unwrap();
     let rows: Vec<_> = done.outcome.rows.iter().filter(|row| row.get("gossip").is_some()).collect();
     assert!(rows.len() >= QUICK_SIZES.len() + QUICK_FAN_OUTS.len());

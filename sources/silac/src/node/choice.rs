@@ -1,39 +1,39 @@
-//! Who is told: recipients are drawn by weight.
+//! The choice of recipients: they are drawn by weight.
 //!
-//! v(j,k) = α₁·d + α₂·a + α₃·b, less α₄ for whom the message was sent to already. Each of d, a and b
-//! lies in \[0, 1\]; a weight below zero counts as zero.
+//! v(j,k) = α₁·d + α₂·a + α₃·b, less α₄ for a node that was already sent the message. Each of d, a and b lies in \[0,
+//! 1\]; a weight below zero counts as zero.
 
 use super::NodeId;
 use fastrand::Rng;
 
-/// What counts for how much in the choice of recipients.
+/// Weights of the criteria by which recipients are chosen.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Alphas {
-    /// α₁: being near.
+    /// α₁: for being near.
     pub near: f32,
-    /// α₂: being ahead.
+    /// α₂: for being ahead.
     pub ahead: f32,
-    /// α₃: having uplink to spare.
+    /// α₃: for having free uplink.
     pub uplink: f32,
-    /// α₄: standing in the message's list of recipients; counts against.
+    /// α₄: subtracted if the node is in the message's list of recipients.
     pub listed: f32,
 }
 
 impl Default for Alphas {
-    /// The source's result: 1 : 1 : ½ : 1.
+    /// The source's result, 1 : 1 : ½ : 1.
     fn default() -> Alphas {
         Alphas { near: 1.0, ahead: 1.0, uplink: 0.5, listed: 1.0 }
     }
 }
 
-/// From where a node weighs the others.
+/// The pose from which a node weighs the others.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Viewpoint {
     /// Where its avatar is.
     pub position: [f32; 3],
-    /// The way it looks.
+    /// The direction it looks in.
     pub facing: [f32; 3],
-    /// The largest distance that the world allows.
+    /// The largest distance in the world.
     pub reach: f32,
 }
 
@@ -42,13 +42,13 @@ fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
 }
 
 impl Viewpoint {
-    /// v(j,k) for somebody at a place who announced this share of the largest announced uplink.
+    /// v(j,k) of a node at `at` that announced this share of the largest announced uplink.
     pub fn weight(&self, alphas: &Alphas, at: [f32; 3], uplink_share: f32) -> f32 {
         let way = [0, 1, 2].map(|i| at[i] - self.position[i]);
         let distance = dot(way, way).sqrt();
         let near = (1.0 - distance / self.reach).clamp(0.0, 1.0);
         let lengths = distance * dot(self.facing, self.facing).sqrt();
-        // On the same spot, or without a facing, everything is ahead.
+        // On the same spot, or without a facing, all nodes are ahead.
         let cosine = if lengths > 0.0 { dot(way, self.facing) / lengths } else { 1.0 };
         let angle = cosine.clamp(-1.0, 1.0).acos();
         let ahead = (-angle * angle / 2.0).exp();
@@ -56,27 +56,26 @@ impl Viewpoint {
     }
 }
 
-/// After so many draws in vain the rest is drawn from a list of what is left.
+/// After this many failed draws, the recipient is drawn from a list of the rest.
 const DRAWS: usize = 32;
 
-/// Those who may be chosen, with their weights.
+/// Nodes that can be chosen, with their weights.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
     ids: Vec<NodeId>,
     weights: Vec<f32>,
-    /// Sums of the weights up to and with each.
+    /// Sums of the weights up to and including each node.
     sums: Vec<f64>,
 }
 
 impl Candidates {
-    /// Nobody.
     pub fn clear(&mut self) {
         self.ids.clear();
         self.weights.clear();
         self.sums.clear();
     }
 
-    /// One more, by rising id; a weight below zero counts as zero.
+    /// Adds a node; ids must rise. A weight below zero counts as zero.
     pub fn push(&mut self, id: NodeId, weight: f32) {
         let weight = weight.max(0.0);
         self.ids.push(id);
@@ -84,7 +83,7 @@ impl Candidates {
         self.sums.push(self.total() + f64::from(weight));
     }
 
-    /// Whether somebody is among them; they came by rising id.
+    /// Whether a node is among them; a binary search.
     pub fn contains(&self, id: NodeId) -> bool {
         self.ids.binary_search(&id).is_ok()
     }
@@ -93,8 +92,8 @@ impl Candidates {
         self.sums.last().copied().unwrap_or(0.0)
     }
 
-    /// Draws up to `count` different ones, one after the other, each by its weight among those left.
-    /// `less` says by how much somebody counts for less; nothing: never to be chosen.
+    /// Draws up to `count` different nodes, one after the other, each by its weight among those left. `less` returns
+    /// how much to subtract from a node's weight, or `None` if it must not be chosen.
     pub fn choose(
         &self,
         rng: &mut Rng,
@@ -113,7 +112,7 @@ impl Candidates {
         chosen.into_iter().map(|at| self.ids[at]).collect()
     }
 
-    /// Draws by full weight and takes it back by the share that is lost: quick, and the same odds.
+    /// Draws by full weight and rejects the draw by the share that is subtracted: fast, and with the same odds.
     fn draw(
         &self,
         rng: &mut Rng,
@@ -175,7 +174,7 @@ mod tests {
         candidates
     }
 
-    /// How often each is the only one chosen.
+    /// How often each is chosen when one node is.
     fn odds(candidates: &Candidates, less: impl Fn(NodeId) -> Option<f32>) -> [f64; 5] {
         let (mut rng, mut counts) = (Rng::with_seed(5), [0.0; 5]);
         for _ in 0..40_000 {
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_chosen_twice_and_there_may_be_too_few() {
+    fn no_node_is_chosen_twice_and_there_may_be_too_few() {
         let mut rng = Rng::with_seed(1);
         for _ in 0..1_000 {
             let mut chosen = four().choose(&mut rng, 10, |_| Some(0.0));

@@ -1,4 +1,4 @@
-//! Silac's messages as bytes: header, payload, tail, and what is asked for at the end.
+//! Silac's messages as bytes: header, payload, tail, and optionally the participants asked for.
 //!
 //! | part | fields |
 //! | --- | --- |
@@ -7,18 +7,17 @@
 //! | tail | sender's unused uplink u32 · count u32 · recipients u32… |
 //! | asked, if the type has the bit 64 | count u32 · participants u32… |
 //!
-//! The source names fields and widths. Ours is what it leaves open: least significant byte first; a
-//! leave names who leaves; an interaction sent again in full has its id, and length zero if it was
-//! withdrawn; a name is a length and UTF-8; an address is its family (4 or 6), its bytes and a port.
-//! A number is the frame of its origin's logical clock: full interactions are dated by number and
-//! measured in frames, so that one must count the other.
+//! The source gives fields and widths. It leaves open, and we chose: least significant byte first; a leave names the
+//! node that leaves; an interaction that is sent again in full has its id, and length zero if it was withdrawn; a name
+//! is a length and UTF-8; an address is its family (4 or 6), its bytes and a port. A number is the frame of its
+//! origin's logical clock: full interactions are dated by number and measured in frames, so a number must count frames.
 
 use super::NodeId;
 use super::reader::Bytes;
 use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 
-/// The longest message: one datagram on any path.
+/// The longest message, which fits one datagram on any path.
 pub const MAX_MESSAGE: usize = 1200;
 /// The most recipients that a tail lists.
 pub const MAX_RECIPIENTS: usize = 192;
@@ -30,38 +29,38 @@ pub const MAX_FULL: usize = 8;
 pub const MAX_NAME: usize = 32;
 /// The bytes of a header.
 pub const HEADER: usize = 20;
-/// Where the header has the last number received from the addressee.
+/// Offset of the last number received from the addressee in a header.
 const LAST_AT: usize = 12;
-/// Added to a type: participants are asked for at the end.
+/// Added to the type if participants are asked for at the end.
 const ASKS: u8 = 64;
 /// One interaction of a full interaction message.
 const FULL_BYTES: usize = 36;
 
-/// A message that cannot be read. Nothing of it was taken in.
+/// A message that cannot be read. None of it was applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum BadMessage {
-    /// More bytes than any message has.
+    /// It is longer than any message.
     #[error("{0} bytes, more than the {MAX_MESSAGE} of the longest message")]
     TooLong(usize),
     /// It ends within a field.
     #[error("it ends within a field")]
     Cut,
-    /// Something follows the end.
+    /// Bytes follow its end.
     #[error("{0} bytes follow the end")]
     Trailing(usize),
-    /// No message of nodes has this type.
+    /// No message has this type.
     #[error("no message between nodes has type {0}")]
     Type(u8),
-    /// A message has three senders at most.
+    /// The hop is above the limit: a message has at most three senders.
     #[error("hop {0}, but the third sender's is 2")]
     Hop(u8),
     /// The payload is not as long as the header says.
     #[error("the payload is not as long as the header says")]
     PayloadSize,
-    /// The payload's contents are impossible.
+    /// The payload has an impossible value.
     #[error("the payload holds an impossible {0}")]
     Payload(&'static str),
-    /// More entries than a list may have.
+    /// A list has more entries than it may have.
     #[error("a list of {0} entries is too long")]
     List(u32),
 }
@@ -70,17 +69,17 @@ pub enum BadMessage {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum SilacMessageKind {
-    /// May I come in?
+    /// A request to join.
     Join = 0,
-    /// Yes; or the data of a participant that was asked for.
+    /// The answer to a join request, or the data of a participant that was asked for.
     Accept = 1,
-    /// No.
+    /// The rejection of a join request.
     Reject = 2,
-    /// Good-bye.
+    /// A node leaves.
     Leave = 3,
     /// An avatar's state: over nine tenths of all messages.
     State = 9,
-    /// Interactions that were lost, in full.
+    /// Lost interactions, in full.
     Full = 10,
 }
 
@@ -97,13 +96,13 @@ impl SilacMessageKind {
         all.into_iter().find(|kind| *kind as u8 == code)
     }
 
-    /// Whether whoever receives it passes it on. A reject is an answer to one, like an accept.
+    /// Whether receivers pass it on. A reject is an answer to one node, like an accept.
     pub fn is_forwarded(self) -> bool {
         !matches!(self, SilacMessageKind::Accept | SilacMessageKind::Reject)
     }
 }
 
-/// Why somebody was not let in.
+/// Why a join request is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
 #[repr(u8)]
 pub enum Reject {
@@ -116,48 +115,48 @@ pub enum Reject {
     /// Another game, map or type of game is played here.
     #[error("bad game data")]
     Game = 3,
-    /// Somebody has this name.
+    /// Another player has this name.
     #[error("the name is already in use")]
     Name = 4,
-    /// The address is none, or not the one that the avatar's id derives from.
+    /// The address is invalid, or the avatar's id does not derive from it.
     #[error("bad sender address")]
     Address = 5,
 }
 
 impl Reject {
-    /// All of them, in the order of their codes.
+    /// All reasons, in the order of their codes.
     pub const ALL: [Reject; 5] =
         [Reject::Avatar, Reject::Outside, Reject::Game, Reject::Name, Reject::Address];
 }
 
-/// What an avatar did: to which element, whether that changes the world, and which of its deeds it
-/// was. Never zero on the wire, where zero is none.
+/// An avatar's interaction: the element, whether it changes the world, and a serial number. Never zero on the wire,
+/// where zero means none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Interaction(u32);
 
 impl Interaction {
-    /// Elements are numbered below this.
+    /// Element numbers are below this.
     pub const MAX_ELEMENT: u32 = 1 << 19;
-    /// Serial numbers run from 1 to this, and then again from 1.
+    /// Serial numbers run from 1 to this, and then start again from 1.
     pub const MAX_SERIAL: u32 = (1 << 12) - 1;
 
-    /// An interaction; numbers wrap into their ranges.
+    /// Makes an interaction; numbers wrap into their ranges.
     pub fn new(element: u32, lasting: bool, serial: u32) -> Interaction {
         let serial = serial % Self::MAX_SERIAL + 1;
         Interaction(u32::from(lasting) << 31 | (element % Self::MAX_ELEMENT) << 12 | serial)
     }
 
-    /// The element that it was done to.
+    /// The element that it acts on.
     pub fn element(self) -> u32 {
         self.0 >> 12 & (Self::MAX_ELEMENT - 1)
     }
 
-    /// Whether it changes the world, and so must not be lost; shots and the like do not.
+    /// Whether it changes the world, so that it must not be lost; shots and the like do not.
     pub fn is_lasting(self) -> bool {
         self.0 >> 31 == 1
     }
 
-    /// As on the wire.
+    /// The number on the wire.
     pub fn code(self) -> u32 {
         self.0
     }
@@ -167,75 +166,69 @@ impl Interaction {
     }
 }
 
-/// An avatar at one moment.
+/// An avatar's state at one moment.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SilacAvatar {
-    /// Where it is.
     pub position: [f32; 3],
-    /// The way it looks.
+    /// The direction it looks in.
     pub facing: [f32; 3],
-    /// What it is up to, as the game says.
+    /// Its activity, a number that the game defines.
     pub state: u16,
-    /// What it holds, as the game says.
+    /// Its weapon, a number that the game defines.
     pub weapon: u16,
 }
 
 impl SilacAvatar {
-    /// Whether every number is one.
+    /// Whether all numbers are finite.
     pub fn is_finite(&self) -> bool {
         self.position.iter().chain(&self.facing).all(|value| value.is_finite())
     }
 }
 
-/// A participant, whole.
+/// All data of a participant.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SilacParticipant<'a> {
-    /// Derives from the address.
+    /// Its id, derived from the address.
     pub id: NodeId,
-    /// Its avatar.
     pub avatar: SilacAvatar,
-    /// How the avatar looks.
+    /// The look of the avatar, a number that the game defines.
     pub model: u32,
-    /// Who plays it.
+    /// The player's name.
     pub name: &'a str,
-    /// Where it awaits messages, so that anyone can answer directly.
+    /// Where it receives messages, so that any node can answer directly.
     pub address: SocketAddr,
 }
 
-/// An avatar's state, and what it did.
+/// An avatar's state and interactions.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct State {
-    /// Whose.
     pub id: NodeId,
-    /// The avatar.
     pub avatar: SilacAvatar,
-    /// What it did, now or a while ago.
+    /// An interaction, new or repeated.
     pub done: Option<Interaction>,
-    /// What it takes back.
+    /// An interaction that is withdrawn.
     pub withdrawn: Option<Interaction>,
 }
 
 /// An interaction in full.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Full {
-    /// Which.
     pub interaction: Interaction,
-    /// Where the avatar stood.
+    /// Where the avatar was.
     pub position: [f32; 3],
-    /// The way it looked.
+    /// The direction it looked in.
     pub facing: [f32; 3],
-    /// The number of the first message that had it.
+    /// The number of the first message that carried it.
     pub first: u32,
-    /// For how many frames it went on; zero: it was withdrawn.
+    /// Frames that it lasted; zero if it was withdrawn.
     pub frames: u32,
 }
 
-/// Ids as they stand in a message.
+/// A list of ids, read from the message when iterated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ids<'a>(&'a [u8]);
 
 impl<'a> Ids<'a> {
-    /// One after the other.
     pub fn iter(self) -> impl Iterator<Item = NodeId> + 'a {
         self.0.chunks_exact(4).map(|b| NodeId(u32::from_le_bytes([b[0], b[1], b[2], b[3]])))
     }
@@ -249,12 +242,12 @@ impl<'a> Ids<'a> {
     }
 }
 
-/// Interactions as they stand in a message.
+/// A list of interactions, read from the message when iterated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fulls<'a>(&'a [u8]);
 
 impl<'a> Fulls<'a> {
-    /// One after the other; what is no interaction is left out.
+    /// Iterates over the list, skipping invalid interactions.
     pub fn iter(self) -> impl Iterator<Item = Full> + 'a {
         self.0.chunks_exact(FULL_BYTES).filter_map(|bytes| {
             let mut rest = Bytes(bytes);
@@ -269,10 +262,10 @@ impl<'a> Fulls<'a> {
     }
 }
 
-/// What a message says.
+/// A message's contents.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Payload<'a> {
-    /// Type 0: who, and which map and type of game it means.
+    /// Type 0: the participant, the map and the type of game.
     Join(SilacParticipant<'a>, u32, u32),
     /// Type 1.
     Accept(SilacParticipant<'a>),
@@ -286,42 +279,38 @@ pub enum Payload<'a> {
     Full(NodeId, Fulls<'a>),
 }
 
-/// A message's head, but for its type and the payload's size.
+/// A message's header without the type and the payload's size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// How often it was passed on.
+    /// Times that it was passed on.
     pub hop: u8,
-    /// Where whoever sent or passed it on awaits replies.
+    /// The port at which its sender receives replies, whether it made the message or passed it on.
     pub port: u16,
-    /// The game.
     pub game: u32,
     /// The frame of its origin's logical clock.
     pub number: u32,
-    /// The number of the last message that the sender received from the addressee; zero: none.
+    /// The number of the last message that the sender received from the addressee; zero if none.
     pub last: u32,
 }
 
-/// A message that was read.
+/// A message as read.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SilacMessage<'a> {
-    /// What it is about.
     pub kind: SilacMessageKind,
-    /// Its head.
     pub header: Header,
-    /// What it says.
     pub payload: Payload<'a>,
-    /// The same as bytes, to be passed on as they are.
+    /// The payload's bytes, to pass it on unchanged.
     pub payload_bytes: &'a [u8],
     /// Half of the sender's free uplink, bytes per second.
     pub uplink: u32,
-    /// To whom it was sent so far.
+    /// Nodes that it was sent to so far.
     pub recipients: Ids<'a>,
     /// Participants whose data the sender asks for.
     pub asked: Ids<'a>,
 }
 
 impl<'a> SilacMessage<'a> {
-    /// Reads a message whole, or refuses it.
+    /// Reads a whole message, or rejects it.
     pub fn read(bytes: &'a [u8]) -> Result<SilacMessage<'a>, BadMessage> {
         if bytes.len() > MAX_MESSAGE {
             return Err(BadMessage::TooLong(bytes.len()));
@@ -355,8 +344,8 @@ fn read_payload(kind: SilacMessageKind, bytes: &[u8]) -> Result<Payload<'_>, Bad
     let cut = BadMessage::PayloadSize;
     let payload = match kind {
         SilacMessageKind::Join => {
-            let who = read_participant(&mut rest)?;
-            Payload::Join(who, rest.u32().ok_or(cut)?, rest.u32().ok_or(cut)?)
+            let participant = read_participant(&mut rest)?;
+            Payload::Join(participant, rest.u32().ok_or(cut)?, rest.u32().ok_or(cut)?)
         }
         SilacMessageKind::Accept => Payload::Accept(read_participant(&mut rest)?),
         SilacMessageKind::Reject => {
@@ -416,12 +405,12 @@ fn read_participant<'a>(rest: &mut Bytes<'a>) -> Result<SilacParticipant<'a>, Ba
     Ok(SilacParticipant { id, avatar, model, name, address })
 }
 
-/// A message on its way out: written once, then made out to each addressee.
+/// An outgoing message, written once and then addressed to each recipient.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Draft(Vec<u8>);
 
 impl Draft {
-    /// A message with its tail. Of more recipients than a tail holds, the first are listed.
+    /// A message with its tail. Only as many recipients as a tail holds are listed, the first ones.
     pub fn new(
         (kind, header): (SilacMessageKind, Header),
         payload: &[u8],
@@ -439,7 +428,7 @@ impl Draft {
         Draft(bytes)
     }
 
-    /// The message for one addressee: what was last received from it, and whom it is asked for.
+    /// The bytes for one addressee: the number last received from it, and the participants it is asked for.
     pub fn to(&self, last: u32, asked: &[NodeId]) -> Vec<u8> {
         let asked = &asked[..asked.len().min(MAX_ASKED)];
         let room = if asked.is_empty() { 0 } else { 4 + 4 * asked.len() };
@@ -469,14 +458,14 @@ fn put_avatar(bytes: &mut Vec<u8>, avatar: &SilacAvatar) {
     bytes.extend(avatar.weapon.to_le_bytes());
 }
 
-fn put_participant(bytes: &mut Vec<u8>, who: &SilacParticipant<'_>) {
-    bytes.extend(who.id.0.to_le_bytes());
-    put_avatar(bytes, &who.avatar);
-    bytes.extend(who.model.to_le_bytes());
-    let name = &who.name.as_bytes()[..who.name.floor_char_boundary(MAX_NAME)];
+fn put_participant(bytes: &mut Vec<u8>, participant: &SilacParticipant<'_>) {
+    bytes.extend(participant.id.0.to_le_bytes());
+    put_avatar(bytes, &participant.avatar);
+    bytes.extend(participant.model.to_le_bytes());
+    let name = &participant.name.as_bytes()[..participant.name.floor_char_boundary(MAX_NAME)];
     bytes.push(name.len() as u8);
     bytes.extend(name);
-    match who.address.ip() {
+    match participant.address.ip() {
         IpAddr::V4(ip) => {
             bytes.push(4);
             bytes.extend(ip.octets());
@@ -486,22 +475,22 @@ fn put_participant(bytes: &mut Vec<u8>, who: &SilacParticipant<'_>) {
             bytes.extend(ip.octets());
         }
     }
-    bytes.extend(who.address.port().to_le_bytes());
+    bytes.extend(participant.address.port().to_le_bytes());
 }
 
 /// The payload of a join request.
-pub fn join(who: &SilacParticipant<'_>, map: u32, game_type: u32) -> Vec<u8> {
+pub fn join(participant: &SilacParticipant<'_>, map: u32, game_type: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
-    put_participant(&mut bytes, who);
+    put_participant(&mut bytes, participant);
     bytes.extend(map.to_le_bytes());
     bytes.extend(game_type.to_le_bytes());
     bytes
 }
 
 /// The payload of an accept.
-pub fn accept(who: &SilacParticipant<'_>) -> Vec<u8> {
+pub fn accept(participant: &SilacParticipant<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    put_participant(&mut bytes, who);
+    put_participant(&mut bytes, participant);
     bytes
 }
 
@@ -516,7 +505,7 @@ pub fn state(state: &State) -> Vec<u8> {
     bytes
 }
 
-/// The payload of a full interaction message; of more than it holds, the first.
+/// The payload of a full interaction message; interactions beyond [`MAX_FULL`] are left out.
 pub fn full(id: NodeId, deeds: &[Full]) -> Vec<u8> {
     let deeds = &deeds[..deeds.len().min(MAX_FULL)];
     let mut bytes = Vec::with_capacity(8 + deeds.len() * FULL_BYTES);

@@ -1,17 +1,16 @@
-//! Silac: a game of some hundred players by gossip, after its source and nothing better.
+//! Silac: a game of some hundred players by gossip, as its source describes it.
 //!
-//! **What it is for.** Each node owns one avatar and, like everybody, the rest of the world. Each
-//! frame it tells a weighted random few of those it knows how its avatar is ([`choice`]); they pass it
-//! on, at most twice (`queue`). Nothing is acknowledged, but every message says which of the
-//! addressee's was received last, and what matters is sent again (`path`). [`message`] has the bytes.
+//! **What it is for.** Each node owns one avatar and keeps a copy of the rest of the world. Each frame it sends its
+//! avatar's state to a few other nodes, drawn by weight ([`choice`]). They pass it on, at most twice (`queue`). Nothing
+//! is acknowledged, but every message carries the number last received from the addressee, and interactions that matter
+//! are sent again (`path`). [`message`] defines the bytes.
 //!
-//! **What it refuses to do.** It keeps no world: interactions are events, and the game applies them.
-//! It trusts what it reads, as its source does, but for what cannot be: links should be
-//! authenticated below it. It has no lobby.
+//! **What it refuses to do.** It keeps no world: interactions are events, and the game applies them. Like its source it
+//! trusts what it reads, except impossible values; links should be authenticated below it. It has no lobby.
 //!
-//! **The path of a datum.** The game's frame becomes a state message, which leaves for `fan_out`
-//! nodes. At each of them: read → who sent it, and what that says of ours → known before? → applied
-//! to the peer → waits for one to four frames → chosen recipients → leaves once more.
+//! **The path of a datum.** The game's frame becomes a state message, which is sent to `fan_out` nodes. At each of
+//! them: read → update what is known of its sender → known before? → apply to the peer → wait for one to four frames →
+//! choose recipients → send once more.
 //!
 //! ```
 //! use foveate_node::Output;
@@ -67,26 +66,26 @@ use queue::Queue;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// Nobody is remembered for longer without a word about it.
+/// A participant is forgotten when nothing has been received about it for this long.
 pub const SILENCE: Micros = Micros(10_000_000);
-/// A join request that nobody answers is repeated after this.
+/// An unanswered join request is repeated after this time.
 pub const JOIN_AGAIN: Micros = Micros(1_000_000);
-/// And so often in all.
+/// Most join requests.
 pub const MAX_JOINS: u32 = 10;
-/// A question rides on the next message to whom it is for; it goes with one of its own after so many
-/// frames.
+/// A question is attached to the next message for its addressee. After this many frames without one, it is sent in a
+/// message of its own.
 const QUESTION_WAIT: u32 = 4;
-/// The uplink in use is what was sent within so many frames.
+/// The used uplink is what was sent within this many frames.
 const METERED: usize = 20;
-/// Nothing goes on for longer, in frames.
+/// The longest an interaction may last, in frames.
 const MAX_FRAMES: u32 = 1 << 16;
 
-/// Who a participant is: derived from the address at which it awaits messages.
+/// A participant's id, derived from the address at which it receives messages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub u32);
 
 impl NodeId {
-    /// The id that goes with an address (FNV-1a).
+    /// The id of an address (FNV-1a).
     pub fn of(address: SocketAddr) -> NodeId {
         let add = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
         let hash = match address.ip() {
@@ -97,14 +96,14 @@ impl NodeId {
     }
 }
 
-/// What all nodes of a game agree on, and what each may set for itself.
+/// What all nodes of a game must agree on, and what each may choose.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SilacSettings {
     /// The length of a frame.
     pub frame: Micros,
-    /// How many are told in a frame, and by whoever passes a message on.
+    /// Nodes that a message is sent to in a frame, by its origin and by each node that passes it on.
     pub fan_out: usize,
-    /// What counts for how much in the choice.
+    /// Weights for the choice of recipients.
     pub alphas: Alphas,
     /// This node's uplink, bytes per second.
     pub uplink: u32,
@@ -114,14 +113,13 @@ pub struct SilacSettings {
     pub map: u32,
     /// The type of game.
     pub game_type: u32,
-    /// Two deeds on one element conflict when they were done within this time of each other.
+    /// Two interactions with one element conflict if they are within this time of each other.
     pub conflict: Micros,
 }
 
 impl Default for SilacSettings {
-    /// Frames of 50 ms, the source's weights, and the fan-out of
-    /// `docs/adr/0012-silac-fan-out.md`. The source's window of conflict is 1/25 s; a frame's length
-    /// more than that is what two nodes can tell of each other's time.
+    /// Frames of 50 ms, the source's weights, and the fan-out of `docs/adr/0012-silac-fan-out.md`. The source's window
+    /// of conflict is 1/25 s; ours is one frame longer, because two nodes know each other's time only to a frame.
     fn default() -> SilacSettings {
         SilacSettings {
             frame: Micros::from_millis(50),
@@ -137,32 +135,32 @@ impl Default for SilacSettings {
 }
 
 impl SilacSettings {
-    /// The largest distance that the world allows.
+    /// The largest distance in the world.
     fn reach(&self) -> f32 {
         let [low, high] = self.world;
         (0..3).map(|i| (high[i] - low[i]).powi(2)).sum::<f32>().sqrt()
     }
 }
 
-/// Who a node is.
+/// A node's identity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Me {
-    /// Where it awaits messages.
+    /// Where it receives messages.
     pub address: SocketAddr,
-    /// Who plays: at most [`MAX_NAME`] bytes.
+    /// The player's name, at most [`MAX_NAME`] bytes.
     pub name: String,
-    /// How its avatar looks.
+    /// The look of its avatar, a number that the game defines.
     pub model: u32,
 }
 
-/// Something that an avatar does.
+/// An action of an avatar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Act {
-    /// To which element of the world, below [`Interaction::MAX_ELEMENT`].
+    /// The element that it acts on, below [`Interaction::MAX_ELEMENT`].
     pub element: u32,
-    /// Whether it changes the world, and must not be lost.
+    /// Whether it changes the world, so that it must not be lost.
     pub lasting: bool,
-    /// For how many frames.
+    /// Frames that it lasts.
     pub frames: u32,
 }
 
@@ -171,121 +169,120 @@ pub struct Act {
 pub struct SilacFrame {
     /// This node's avatar.
     pub avatar: SilacAvatar,
-    /// What it does from now on.
+    /// What it starts to do in this frame.
     pub act: Option<Act>,
 }
 
-/// What a node is given.
+/// An input of a node.
 #[derive(Clone, Copy, Debug)]
 pub enum SilacInput<'a> {
-    /// This node is a game's first.
+    /// Starts a game with this node as its first.
     Found {
         /// The game's id.
         game: u32,
-        /// Where its avatar begins.
+        /// The avatar's first state.
         frame: SilacFrame,
     },
-    /// This node joins a game by way of some who are in it.
+    /// Joins a game through some of its nodes.
     Join {
         /// The game's id.
         game: u32,
-        /// Who is in it.
+        /// Nodes of the game.
         contacts: &'a [SocketAddr],
-        /// Where its avatar begins.
+        /// The avatar's first state.
         frame: SilacFrame,
     },
     /// The next frame.
     Frame(SilacFrame),
-    /// A datagram, and where it came from.
+    /// A datagram and its source address.
     Datagram(SocketAddr, &'a [u8]),
-    /// This node leaves.
+    /// Leaves the game.
     Leave,
 }
 
-/// Why somebody is no longer there.
+/// Why a participant is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gone {
-    /// It said so.
+    /// It announced that it left.
     Left,
-    /// Nothing was heard of it for [`SILENCE`].
+    /// Nothing was received about it for [`SILENCE`].
     Silent,
 }
 
-/// What a game may care for.
+/// An event for the game.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SilacEvent {
-    /// Somebody in the game accepted this node.
+    /// A node of the game accepted this node.
     Joined,
-    /// Somebody in the game turned this node away, and it gave up.
+    /// A node of the game rejected this node, which stops trying.
     Rejected(Reject),
-    /// Nobody answered, and this node gave up.
+    /// No contact answered, and this node stops trying.
     Unanswered,
-    /// Somebody is known from now on.
+    /// A participant became known.
     Appeared(NodeId),
-    /// Somebody is not known any longer.
+    /// A participant is no longer known.
     Vanished(NodeId, Gone),
-    /// A state of an avatar came for the first time; the newest is in [`Silac::peer`].
+    /// The first copy of an avatar's state arrived; the newest is in [`Silac::peer`].
     Heard {
-        /// Whose.
         of: NodeId,
-        /// Of which frame.
+        /// The frame of the state.
         number: u32,
-        /// How often it was passed on.
+        /// Times that it was passed on.
         hop: u8,
     },
-    /// An avatar did something: to be applied to the world.
+    /// An avatar did something: apply it to the world.
     Did(NodeId, Interaction),
-    /// An avatar takes something back: to be undone in the world, whether or not it was applied.
+    /// An avatar withdraws an interaction: undo it in the world, whether or not it was applied.
     Withdrew(NodeId, Interaction),
 }
 
-/// What happened so far.
+/// Totals since the node was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SilacCounters {
-    /// Messages sent, all.
+    /// Messages sent.
     pub sent: u64,
-    /// Their bytes.
+    /// Bytes of those messages.
     pub sent_bytes: u64,
     /// Messages received, by hop.
     pub received: [u64; 3],
-    /// Messages received before.
+    /// Messages received once more.
     pub again: u64,
     /// Messages passed on.
     pub forwarded: u64,
-    /// Messages not passed on, as two others did.
+    /// Messages not passed on because two other nodes did.
     pub suppressed: u64,
-    /// Messages not passed on for lack of room.
+    /// Messages not passed on because the queue was full.
     pub overflowed: u64,
     /// Full interaction messages made.
     pub full: u64,
     /// Participants asked for.
     pub asked: u64,
-    /// Participants told of when asked.
+    /// Participants whose data was sent on request.
     pub answered: u64,
-    /// Join requests answered with each code, from 1 on.
+    /// Join requests rejected with each code, from 1 on.
     pub rejected: [u64; 5],
-    /// Interactions of this node's,
+    /// Interactions of this node.
     pub did: u64,
-    /// and those of them taken back.
+    /// Interactions of this node that were withdrawn.
     pub withdrawn: u64,
     /// Messages that could not be read.
     pub unreadable: u64,
     /// Messages of another game.
     pub other_game: u64,
-    /// Messages whose contents cannot be: too old, too new, not finite, nobody asked for.
+    /// Messages with impossible contents: too old, too far ahead, not finite, or unrequested.
     pub impossible: u64,
-    /// Messages about somebody who is not known.
+    /// Messages about a participant that is not known.
     pub strangers: u64,
-    /// Newcomers for whom there was no room.
+    /// Newcomers that were rejected because the table is full.
     pub no_room: u64,
 }
 
-/// Where a node is in its life.
+/// The state of a node's membership.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Phase {
     /// Not in a game.
     Out,
-    /// Waiting for somebody to accept it.
+    /// Waiting for a contact to accept it.
     Joining { contacts: Vec<SocketAddr>, next: Micros, tries: u32 },
     /// In the game.
     In,
@@ -300,21 +297,21 @@ pub struct Silac {
     game: u32,
     phase: Phase,
     rng: Rng,
-    /// The logical clock: frames since this node came.
+    /// The logical clock: frames since this node entered.
     frame: u32,
     avatar: SilacAvatar,
     peers: Peers,
     path: Path,
     queue: Queue,
     candidates: Candidates,
-    /// Bytes sent in each of the last frames; the frame at hand is last.
+    /// Bytes sent in each of the last frames, the current frame last.
     spent: VecDeque<u64>,
     counters: SilacCounters,
     outputs: VecDeque<Output<SocketAddr, SilacEvent>>,
 }
 
 impl Silac {
-    /// A node that is in no game yet. All its chance comes from the seed.
+    /// A node that is in no game yet. All its randomness comes from the seed.
     pub fn new(settings: SilacSettings, me: Me, seed: u64) -> Silac {
         let id = NodeId::of(me.address);
         Silac {
@@ -336,48 +333,45 @@ impl Silac {
         }
     }
 
-    /// Who this node is.
     pub fn id(&self) -> NodeId {
         self.id
     }
 
-    /// Where this node awaits messages.
+    /// Where this node receives messages.
     pub fn address(&self) -> SocketAddr {
         self.me.address
     }
 
-    /// Frames since this node came: the number of its newest state.
+    /// Frames since this node entered: the number of its newest state.
     pub fn frame(&self) -> u32 {
         self.frame
     }
 
-    /// Whether this node is in the game.
     pub fn is_in(&self) -> bool {
         self.phase == Phase::In
     }
 
-    /// Somebody else in the game.
+    /// Another participant.
     pub fn peer(&self, id: NodeId) -> Option<&SilacPeer> {
         self.peers.get(id)
     }
 
-    /// Everybody else in the game who is known, by id.
+    /// All other participants that are known, by id.
     pub fn peers(&self) -> impl Iterator<Item = (NodeId, &SilacPeer)> {
         self.peers.iter()
     }
 
-    /// What happened so far.
     pub fn counters(&self) -> SilacCounters {
         let (suppressed, overflowed) = (self.queue.suppressed, self.queue.overflowed);
         SilacCounters { suppressed, overflowed, ..self.counters }
     }
 
-    /// The next thing to be done, if any.
+    /// The next output, if any.
     pub fn poll(&mut self) -> Option<Output<SocketAddr, SilacEvent>> {
         self.outputs.pop_front()
     }
 
-    /// Takes an input in; then drain [`poll`](Silac::poll).
+    /// Handles an input; drain [`poll`](Silac::poll) afterwards.
     pub fn handle(&mut self, now: Micros, input: SilacInput<'_>) {
         match input {
             SilacInput::Found { game, frame } => {
@@ -406,7 +400,7 @@ impl Silac {
         self.outputs.push_back(Output::Event(event));
     }
 
-    /// Numbers begin anew: whoever knew this node before learns so from its join request.
+    /// Starts numbers anew. A node that knew this one before learns of it from the join request.
     fn enter(&mut self, game: u32, frame: SilacFrame) {
         (self.peers, self.path) = (Peers::default(), Path::default());
         self.queue.clear();
@@ -424,7 +418,7 @@ impl Silac {
         self.queue.clear();
     }
 
-    /// What a frame does, in order.
+    /// Runs a frame's steps, in order.
     fn on_frame(&mut self, now: Micros, SilacFrame { avatar, act }: SilacFrame) {
         if self.phase == Phase::Out {
             return;
@@ -457,7 +451,7 @@ impl Silac {
         self.spent.push_back(0);
     }
 
-    /// Half of the uplink that is free, so that a rush of choices can still be served.
+    /// Half of the free uplink, so that a rush of choices can still be served.
     fn announced(&self) -> u32 {
         let spent: u64 = self.spent.iter().sum();
         let seconds = self.settings.frame.as_secs() * METERED as f64;
@@ -479,7 +473,7 @@ impl Silac {
         }
     }
 
-    /// Asks the contacts, until somebody answers or it was tried often enough.
+    /// Asks the contacts until one answers or the tries are used up.
     fn ask_to_join(&mut self, now: Micros) {
         let Phase::Joining { contacts, next, tries } = &mut self.phase else { return };
         if now < *next {
@@ -508,7 +502,7 @@ impl Silac {
         }
     }
 
-    /// Weighs everybody, as of this frame.
+    /// Weighs all known nodes, as of this frame.
     fn weigh(&mut self) {
         let Silac { settings, peers, candidates, avatar, .. } = self;
         let SilacAvatar { position, facing, .. } = *avatar;
@@ -527,7 +521,7 @@ impl Silac {
         self.originate(SilacMessageKind::State, &message::state(&state));
     }
 
-    /// News of this node's own: to some, by weight.
+    /// Sends a message about this node to some nodes, chosen by weight.
     fn originate(&mut self, kind: SilacMessageKind, payload: &[u8]) {
         let fan_out = self.settings.fan_out;
         let chosen = self.candidates.choose(&mut self.rng, fan_out, |_| Some(0.0));
@@ -535,7 +529,7 @@ impl Silac {
         self.send(&draft, &chosen);
     }
 
-    /// What was lost and matters goes to those who lack it.
+    /// Sends lost interactions that matter to the nodes that lack them.
     fn send_again(&mut self) {
         let Some(again) = self.path.again(self.frame) else { return };
         self.counters.full += 1;
@@ -548,7 +542,7 @@ impl Silac {
         let (fan_out, listed) = (self.settings.fan_out, self.settings.alphas.listed);
         for (key, mut waiting) in self.queue.due(self.frame) {
             let chosen = self.candidates.choose(&mut self.rng, fan_out, |id| {
-                // Whoever made or sent it has it.
+                // Its origin and its senders have it.
                 let has_it = id == key.origin || waiting.senders.contains(&id);
                 let less = if waiting.recipients.contains(&id) { listed } else { 0.0 };
                 (!has_it).then_some(less)
@@ -568,7 +562,7 @@ impl Silac {
         }
     }
 
-    /// Questions that found no message to ride on go with a state of their own.
+    /// Sends questions that found no message to be attached to, each with a state.
     fn send_questions(&mut self) {
         for address in self.peers.overdue(self.frame.saturating_sub(QUESTION_WAIT)) {
             let (id, asked) = (NodeId::of(address), self.peers.questions(address, MAX_ASKED));
@@ -592,7 +586,7 @@ impl Silac {
         Draft::new((kind, header), payload, (self.announced(), recipients))
     }
 
-    /// Sends a message to some who are known, with whatever they are to be asked.
+    /// Sends a message to known nodes, each with the questions for it.
     fn send(&mut self, draft: &Draft, to: &[NodeId]) {
         for id in to {
             let Some(peer) = self.peers.get(*id) else { continue };

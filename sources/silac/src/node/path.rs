@@ -1,55 +1,55 @@
-//! What this node's avatar did: the interest path, what is sent again, what is taken back.
+//! The interest path: what this node's avatar did, what is sent again, and what is withdrawn.
 //!
-//! Each state message has room for one interaction. The path says which: later ones more often,
-//! fading with the time since they ended; those that change the world fade much later. Every one of
-//! them has a *rate* below one message a frame, and saves up; whoever has saved most goes.
+//! Each state message has room for one interaction, and the path decides which. Later interactions go more often,
+//! fading with the time since their end; those that change the world fade much later. Every interaction has a *rate*
+//! below one message a frame, which adds up over frames; the one with the largest sum goes next.
 //!
-//! A message from another node says which of ours it received last. If that one carried an
-//! interaction, the other knows it. If it is later than the interaction and there never was such a
-//! sign, the interaction is taken for lost, and sent again in full.
+//! A message from another node says which of our messages it received last. If that message carried an interaction, the
+//! other node knows it. If it is later than the interaction, and no such message was ever reported, the interaction
+//! counts as lost and is sent again in full.
 
 use super::NodeId;
 use super::message::{Full, Interaction, MAX_FULL, MAX_RECIPIENTS, SilacAvatar};
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Interactions on the path; of more the oldest falls off.
+/// Interactions on the path; the oldest is dropped when there are more.
 pub const MAX_PATH: usize = 32;
-/// Frames after their end for which interactions stay on the path.
+/// Frames after its end for which an interaction stays on the path.
 pub const FADE: u32 = 8;
-/// The same for those that change the world.
+/// The same for an interaction that changes the world.
 pub const LASTING_FADE: u32 = 80;
-/// So many frames after its end an interaction that changes the world goes with every other message.
+/// Frames after its end at which an interaction that changes the world goes with every other message.
 const HALF: f32 = 8.0;
-/// A message may be this many frames late without being lost: two waits of up to four frames, and two
-/// for the links.
+/// Frames by which a message may be late without counting as lost: two waits of up to four frames, and two for the
+/// links.
 pub const GRACE: u32 = 10;
-/// How often an interaction is sent again in full to one node.
+/// Times that an interaction is sent in full to one node.
 pub const MAX_TOLD: u8 = 3;
-/// Frames between two of these.
+/// Frames between two of those times.
 const TOLD_AGAIN: u32 = 8;
 
-/// One thing that was done.
+/// An interaction on the path.
 #[derive(Clone, PartialEq, Debug)]
-struct Deed {
+struct PathEntry {
     full: Full,
     at: Micros,
     withdrawn: bool,
-    /// The number of the first message with the news: that it was done, or that it is taken back.
+    /// The number of the first message with the news, which is the interaction or its withdrawal.
     since: u32,
-    /// What it has saved up; from one on it may go.
+    /// The sum of its rates; from one on, it may go.
     saved: f32,
     /// Numbers of the messages that carried the news.
     carried: Vec<u32>,
-    /// Who is known to know.
+    /// Nodes that reported a message with the news.
     known_to: BTreeSet<NodeId>,
-    /// Who seems not to know.
+    /// Nodes that seem to have missed it.
     lost_at: BTreeSet<NodeId>,
-    /// Whom it was sent in full: how often, and in which frame last.
+    /// Nodes that it was sent to in full: how often, and in which frame last.
     told: BTreeMap<NodeId, (u8, u32)>,
 }
 
-impl Deed {
+impl PathEntry {
     fn ended_for(&self, frame: u32) -> u32 {
         frame.saturating_sub(self.since + self.full.frames)
     }
@@ -69,35 +69,33 @@ impl Deed {
     }
 }
 
-/// What another node did.
+/// An interaction of another node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Other {
-    /// To which element.
+pub struct RemoteInteraction {
     pub element: u32,
-    /// When, as far as can be told.
+    /// Its estimated time.
     pub at: Micros,
-    /// When it was heard of here.
+    /// When this node learnt of it.
     pub heard: Micros,
 }
 
-/// What is to be sent again, and to whom.
+/// What to send again, and to which nodes.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Again {
-    /// Who lacks some of it.
+    /// Nodes that lack some of it.
     pub to: Vec<NodeId>,
-    /// What is lacking somewhere.
+    /// Interactions that at least one of them lacks.
     pub deeds: Vec<Full>,
 }
 
-/// The interest path.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Path {
-    deeds: Vec<Deed>,
+    deeds: Vec<PathEntry>,
     serial: u32,
 }
 
 impl Path {
-    /// The avatar does something to an element, for so many frames from this one on.
+    /// Records that the avatar acts on an element for a number of frames, starting with this one.
     pub fn act(
         &mut self,
         (element, lasting, frames): (u32, bool, u32),
@@ -110,7 +108,7 @@ impl Path {
             self.deeds.remove(0);
         }
         let SilacAvatar { position, facing, .. } = *avatar;
-        self.deeds.push(Deed {
+        self.deeds.push(PathEntry {
             full: Full { interaction, position, facing, first: frame, frames: frames.max(1) },
             at: now,
             withdrawn: false,
@@ -124,19 +122,19 @@ impl Path {
         interaction
     }
 
-    /// What this frame's state message carries: something done, something withdrawn.
+    /// What this frame's state message carries: an interaction, and one that is withdrawn.
     pub fn carry(&mut self, frame: u32) -> (Option<Interaction>, Option<Interaction>) {
         self.deeds.retain(|deed| !deed.has_faded(frame));
         (self.carry_one(frame, false), self.carry_one(frame, true))
     }
 
     fn carry_one(&mut self, frame: u32, withdrawn: bool) -> Option<Interaction> {
-        let mut best: Option<&mut Deed> = None;
+        let mut best: Option<&mut PathEntry> = None;
         for deed in self.deeds.iter_mut().filter(|deed| deed.withdrawn == withdrawn) {
             if frame > deed.since {
                 deed.saved += deed.rate(frame);
             }
-            // Of equals the later one goes.
+            // Among equals the later one goes.
             if best.as_ref().is_none_or(|best| deed.saved >= best.saved) {
                 best = Some(deed);
             }
@@ -147,7 +145,7 @@ impl Path {
         Some(deed.full.interaction)
     }
 
-    /// Another node says which of our messages it received last.
+    /// Records the number of the message that another node received last.
     pub fn reported(&mut self, by: NodeId, last: u32) {
         for deed in self.deeds.iter_mut().filter(|deed| deed.is_lasting()) {
             if last < deed.since || deed.known_to.contains(&by) {
@@ -162,7 +160,7 @@ impl Path {
         }
     }
 
-    /// What is sent again in this frame.
+    /// What to send again in this frame.
     pub fn again(&mut self, frame: u32) -> Option<Again> {
         let mut again = Again::default();
         for deed in self.deeds.iter_mut().filter(|deed| !deed.lost_at.is_empty()) {
@@ -189,16 +187,21 @@ impl Path {
         (!again.deeds.is_empty()).then_some(again)
     }
 
-    /// Another node did something. If ours did something to the same element within the window, and
-    /// before it was heard of, neither knew of the other, and ours is taken back.
-    pub fn conflict(&mut self, other: Other, window: Micros, frame: u32) -> Option<Interaction> {
+    /// Handles an interaction of another node. If ours acted on the same element within the window, and before this
+    /// node learnt of the other, neither node knew of the other's, and ours is withdrawn.
+    pub fn conflict(
+        &mut self,
+        other: RemoteInteraction,
+        window: Micros,
+        frame: u32,
+    ) -> Option<Interaction> {
         let deed = self.deeds.iter_mut().rev().find(|deed| {
             let same = deed.is_lasting() && deed.full.interaction.element() == other.element;
             let at_once = deed.at.0.abs_diff(other.at.0) <= window.0 && deed.at <= other.heard;
             same && at_once && !deed.withdrawn
         })?;
         deed.withdrawn = true;
-        // It is news of its own from the next message on: nobody knows it yet.
+        // The withdrawal is news from the next message on, which no node knows yet.
         (deed.since, deed.saved) = (frame + 1, 1.0);
         deed.carried.clear();
         deed.known_to.clear();
@@ -207,7 +210,7 @@ impl Path {
         Some(deed.full.interaction)
     }
 
-    /// Somebody is gone.
+    /// Forgets a node that is gone.
     pub fn forget(&mut self, id: NodeId) {
         for deed in &mut self.deeds {
             deed.known_to.remove(&id);

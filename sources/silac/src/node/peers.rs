@@ -1,6 +1,6 @@
-//! The other participants: what is known of each, whom to ask for whom, and who is gone.
+//! The other participants: what is known of each, which nodes to ask about unknown ones, and which are gone.
 //!
-//! Nobody is forgotten for lack of room, only for silence.
+//! A participant is forgotten only after silence, never to make room.
 
 use super::NodeId;
 use super::message::{Interaction, SilacAvatar, SilacParticipant};
@@ -8,49 +8,49 @@ use foveate_wire::Micros;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-/// The most participants that a node knows. More are not let in.
+/// The most participants that a node knows. Others are rejected.
 pub const MAX_PEERS: usize = 1024;
-/// Interactions of each participant that are remembered, so that none counts twice.
+/// Interactions remembered for each participant, so that none counts twice.
 pub const MAX_DEEDS: usize = 64;
-/// Numbers before the newest that are still taken in.
+/// Numbers before the newest that are still accepted.
 pub const MEMORY: u32 = 63;
-/// A number may be so far ahead of the newest: longer than anybody is remembered in silence.
+/// How far a number may be ahead of the newest: more frames than a silent participant is remembered.
 pub const MAX_AHEAD: u32 = 1024;
-/// Participants that are being asked for.
+/// Participants that may be asked for at a time.
 pub const MAX_ASKING: usize = 1024;
-/// Whoever was asked for is asked for again after this.
+/// Time after which a participant is asked for again.
 const ASK_AGAIN: Micros = Micros(1_000_000);
-/// The share of the difference by which a clock that seems late is followed: 1 / this.
+/// The inverse of the share of the difference by which a clock that seems late is adjusted.
 const CLOCK_LEAK: i64 = 1024;
 
-/// Which of somebody's messages of one kind came: the newest number and the 63 before it.
+/// Which messages of one kind arrived from one participant: the newest number and the 63 before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NumberWindow {
     newest: u32,
-    /// Bit i: newest − i came.
+    /// Bit i: number newest − i arrived.
     came: u64,
 }
 
-/// What a number is to a window.
+/// How a number relates to the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
     /// Newer than any before.
     Newest,
-    /// Older, but for the first time.
+    /// Older, but the first copy.
     Late,
-    /// It came before.
+    /// It arrived before.
     Again,
     /// Too old, or impossibly far ahead.
     Refused,
 }
 
 impl NumberWindow {
-    /// The newest number; zero: none came.
+    /// The newest number; zero if none arrived.
     pub fn newest(&self) -> u32 {
         self.newest
     }
 
-    /// Takes a number down.
+    /// Records a number.
     pub fn note(&mut self, number: u32) -> Arrival {
         if self.came == 0 {
             *self = NumberWindow { newest: number, came: 1 };
@@ -76,49 +76,49 @@ impl NumberWindow {
     }
 }
 
-/// Something that a participant did.
+/// An interaction of a participant.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Deed {
+struct KnownInteraction {
     interaction: Interaction,
-    /// When it was first heard of.
+    /// When this node learnt of it.
     heard: Micros,
     withdrawn: bool,
 }
 
-/// A participant, as known here.
+/// What is known of a participant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SilacPeer {
-    /// Where it awaits messages.
+    /// Where it receives messages.
     pub address: SocketAddr,
-    /// Who plays.
+    /// The player's name.
     pub name: String,
-    /// How the avatar looks.
+    /// The look of the avatar.
     pub model: u32,
-    /// Its newest state known.
+    /// Its newest known state.
     pub avatar: SilacAvatar,
     /// Half of its free uplink, as last announced, bytes per second.
     pub uplink: u32,
-    /// Which of its states came.
+    /// Which of its states arrived.
     pub(super) states: NumberWindow,
-    /// Which of its full interaction messages came.
+    /// Which of its full interaction messages arrived.
     pub(super) fulls: NumberWindow,
-    /// The number of its last join request, so that copies of it are told from another attempt.
+    /// The number of its last join request, which tells a copy from another attempt.
     pub(super) joined: Option<u32>,
-    /// When something was last heard about it, directly or passed on.
+    /// When a message about it last arrived, directly or passed on.
     pub(super) heard: Micros,
-    /// When its clock was zero, as seen from here by the quickest message; microseconds.
+    /// When its clock was zero, in microseconds of the local clock, by the fastest message.
     clock: Option<i64>,
-    /// Its interactions that are known here.
-    deeds: VecDeque<Deed>,
+    /// Its known interactions.
+    deeds: VecDeque<KnownInteraction>,
 }
 
 impl SilacPeer {
-    pub(super) fn new(who: &SilacParticipant<'_>, now: Micros) -> SilacPeer {
+    pub(super) fn new(participant: &SilacParticipant<'_>, now: Micros) -> SilacPeer {
         SilacPeer {
-            address: who.address,
-            name: who.name.to_owned(),
-            model: who.model,
-            avatar: who.avatar,
+            address: participant.address,
+            name: participant.name.to_owned(),
+            model: participant.model,
+            avatar: participant.avatar,
             uplink: 0,
             states: NumberWindow::default(),
             fulls: NumberWindow::default(),
@@ -129,27 +129,27 @@ impl SilacPeer {
         }
     }
 
-    /// The number of its newest state known here; zero: none.
+    /// The number of its newest known state; zero if none.
     pub fn newest(&self) -> u32 {
         self.states.newest()
     }
 
-    /// A message of this number arrives now. The quickest message sets the clock; it follows later
-    /// ones slowly, as clocks differ in speed.
+    /// Adjusts the clock to a message that arrived now. The fastest message sets it; it follows later ones slowly,
+    /// since clocks differ in speed.
     pub(super) fn set_clock(&mut self, number: u32, now: Micros, frame: Micros) {
         let zero = now.0 as i64 - (frame * number).0 as i64;
         let clock = self.clock.get_or_insert(zero);
         *clock = if zero < *clock { zero } else { *clock + (zero - *clock) / CLOCK_LEAK };
     }
 
-    /// When it said something of this number, by the clock here.
+    /// The local time at which the participant made the message with this number.
     pub(super) fn time_of(&self, number: u32, frame: Micros) -> Option<Micros> {
         let time = self.clock? + (frame * number).0 as i64;
         Some(Micros(time.max(0) as u64))
     }
 
-    /// Takes an interaction down, or its withdrawal. If that is news: when the interaction was first
-    /// heard of.
+    /// Records an interaction or its withdrawal. If that is new, returns when this node first learnt of the
+    /// interaction.
     pub(super) fn learn(
         &mut self,
         interaction: Interaction,
@@ -164,26 +164,25 @@ impl SilacPeer {
         if self.deeds.len() == MAX_DEEDS {
             self.deeds.pop_front();
         }
-        self.deeds.push_back(Deed { interaction, heard: now, withdrawn });
+        self.deeds.push_back(KnownInteraction { interaction, heard: now, withdrawn });
         Some(now)
     }
 }
 
-/// All that are known, and all that are not to be known again too soon.
+/// All known participants, and those that must not become known again too soon.
 #[derive(Clone, Debug, Default)]
 pub struct Peers {
     known: BTreeMap<NodeId, SilacPeer>,
-    /// Who left or fell silent, and until when others' talk of it counts for nothing. Otherwise two
-    /// who forget it at different times would remind each other for ever.
+    /// Participants that left or timed out, and until when messages about them from others are ignored. Otherwise two
+    /// nodes that forget one at different times would remind each other for ever.
     gone: BTreeMap<NodeId, Micros>,
-    /// Who was asked for, and when.
+    /// When each unknown participant was asked for.
     asking: BTreeMap<NodeId, Micros>,
-    /// Questions that wait for a message to ride on, by whom they go to, with the frame they arose in.
+    /// Questions that wait for a message to their addressee, with the frame they arose in.
     questions: BTreeMap<SocketAddr, (u32, BTreeSet<NodeId>)>,
 }
 
 impl Peers {
-    /// One of them.
     pub fn get(&self, id: NodeId) -> Option<&SilacPeer> {
         self.known.get(&id)
     }
@@ -192,17 +191,17 @@ impl Peers {
         self.known.get_mut(&id)
     }
 
-    /// All of them, by id.
+    /// All known participants, by id.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, &SilacPeer)> {
         self.known.iter().map(|(id, peer)| (*id, peer))
     }
 
-    /// Whether others' talk of somebody counts for nothing.
+    /// Whether messages about a participant from others are ignored.
     pub fn is_gone(&self, id: NodeId) -> bool {
         self.gone.contains_key(&id)
     }
 
-    /// Somebody new; false if there is no room.
+    /// Adds a participant; false if the table is full.
     pub fn insert(&mut self, id: NodeId, peer: SilacPeer) -> bool {
         if self.known.len() >= MAX_PEERS && !self.known.contains_key(&id) {
             return false;
@@ -213,7 +212,7 @@ impl Peers {
         true
     }
 
-    /// Somebody is gone.
+    /// Removes a participant; messages about it are ignored until `until`.
     pub fn remove(&mut self, id: NodeId, until: Micros) -> Option<SilacPeer> {
         let peer = self.known.remove(&id)?;
         self.gone.insert(id, until);
@@ -221,20 +220,20 @@ impl Peers {
         Some(peer)
     }
 
-    /// Those of whom nothing was heard for as long.
+    /// Participants that have been silent for `silence`.
     pub fn silent(&self, now: Micros, silence: Micros) -> Vec<NodeId> {
         let silent = |peer: &SilacPeer| now - peer.heard > silence;
         self.known.iter().filter(|(_, peer)| silent(peer)).map(|(id, _)| *id).collect()
     }
 
-    /// Lets go of what has had its time.
+    /// Removes entries that have expired.
     pub fn tidy(&mut self, now: Micros) {
         self.gone.retain(|_, until| *until > now);
         self.asking.retain(|_, since| now - *since < ASK_AGAIN);
     }
 
-    /// Somebody was named who is not known: asks whoever named it. False: it is known, gone, or asked
-    /// for already.
+    /// Asks the node that named an unknown participant about it. False if the participant is known, gone, or already
+    /// asked for.
     pub fn ask(&mut self, id: NodeId, of: SocketAddr, (now, frame): (Micros, u32)) -> bool {
         let needless = self.known.contains_key(&id) || self.gone.contains_key(&id);
         if needless || self.asking.contains_key(&id) || self.asking.len() >= MAX_ASKING {
@@ -245,12 +244,12 @@ impl Peers {
         true
     }
 
-    /// Whether somebody was asked for lately.
+    /// Whether a participant was asked for recently.
     pub fn is_asked(&self, id: NodeId) -> bool {
         self.asking.contains_key(&id)
     }
 
-    /// What somebody is to be asked with the message at hand, at most so much.
+    /// Takes up to `most` questions to attach to the message that is about to be sent to `of`.
     pub fn questions(&mut self, of: SocketAddr, most: usize) -> Vec<NodeId> {
         if self.questions.is_empty() {
             return Vec::new();
@@ -264,7 +263,7 @@ impl Peers {
         asked
     }
 
-    /// Whose questions have waited since this frame for a message to ride on.
+    /// Addresses with questions that have waited since this frame or longer.
     pub fn overdue(&self, since: u32) -> Vec<SocketAddr> {
         self.questions.iter().filter(|(_, (arose, _))| *arose <= since).map(|(of, _)| *of).collect()
     }

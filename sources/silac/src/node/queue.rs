@@ -1,7 +1,7 @@
 //! Messages that wait to be passed on.
 //!
-//! A message waits for one to four frames. If it comes from two others meanwhile, it is spread
-//! thereabouts already and is dropped.
+//! A message waits for one to four frames. If two more copies from other nodes arrive meanwhile, it has already spread
+//! in this neighbourhood and is dropped.
 
 use super::NodeId;
 use super::message::{Ids, MAX_RECIPIENTS, SilacMessage, SilacMessageKind};
@@ -10,49 +10,47 @@ use std::collections::BTreeMap;
 
 /// The longest wait, in frames.
 pub const MAX_WAIT: u32 = 4;
-/// Copies from others that make passing on needless.
+/// Copies from other nodes that make passing a message on needless.
 pub const SUPPRESSING: usize = 2;
-/// Messages that may wait.
+/// The most messages that wait.
 pub const MAX_WAITING: usize = 8192;
 
-/// What tells messages apart.
+/// What identifies a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct QueueKey {
-    /// Who made it.
+    /// The node that made it.
     pub origin: NodeId,
-    /// When, by its clock.
+    /// The frame of its origin's clock.
     pub number: u32,
-    /// What it is about.
     pub kind: SilacMessageKind,
 }
 
-/// A message that waits.
+/// A waiting message.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Waiting {
-    /// As it was received.
+    /// Its hop when it was received.
     pub hop: u8,
-    /// What it says.
     pub payload: Vec<u8>,
-    /// To whom it was sent, as far as is known.
+    /// Nodes that it was sent to, as far as is known.
     pub recipients: Vec<NodeId>,
-    /// Who sent it: the first, and others.
+    /// Nodes that sent it, the first one first.
     pub senders: Vec<NodeId>,
     /// The frame in which it leaves.
     leaves: u32,
 }
 
-/// The messages that wait, by what tells them apart.
+/// The waiting messages.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
     waiting: BTreeMap<QueueKey, Waiting>,
-    /// Dropped because others spread them.
+    /// Messages dropped because other nodes spread them.
     pub suppressed: u64,
-    /// Dropped because too many waited.
+    /// Messages dropped because the queue was full.
     pub overflowed: u64,
 }
 
 impl Queue {
-    /// A message came for the first time.
+    /// Adds a message that arrived for the first time.
     pub fn add(
         &mut self,
         key: QueueKey,
@@ -74,7 +72,7 @@ impl Queue {
         self.waiting.insert(key, waiting);
     }
 
-    /// A message came again; its list of recipients is learnt, too.
+    /// Records another copy of a message, with its list of recipients.
     pub fn again(&mut self, key: QueueKey, from: NodeId, recipients: Ids<'_>) {
         let Some(waiting) = self.waiting.get_mut(&key) else { return };
         if waiting.senders.contains(&from) {
@@ -93,7 +91,7 @@ impl Queue {
         }
     }
 
-    /// Takes out what leaves in this frame.
+    /// Removes and returns the messages that leave in this frame.
     pub fn due(&mut self, frame: u32) -> Vec<(QueueKey, Waiting)> {
         let leaves = |waiting: &Waiting| frame >= waiting.leaves;
         let keys: Vec<QueueKey> =
@@ -101,7 +99,6 @@ impl Queue {
         keys.into_iter().filter_map(|key| self.waiting.remove_entry(&key)).collect()
     }
 
-    /// Drops everything.
     pub fn clear(&mut self) {
         self.waiting.clear();
     }

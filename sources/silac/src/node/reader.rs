@@ -1,6 +1,6 @@
-//! Numbers out of bytes, least significant byte first.
+//! Reads numbers from bytes, least significant byte first.
 
-/// Bytes yet to be read.
+/// The bytes that are left.
 pub(crate) struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {

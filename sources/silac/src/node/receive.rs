@@ -1,28 +1,28 @@
-//! What a node does with a message.
+//! Handling of received messages.
 
 use super::message::{
     self, Payload, Reject, SilacMessage, SilacMessageKind, SilacParticipant, State,
 };
 use super::message::{Interaction, MAX_NAME};
-use super::path::{GRACE, Other};
+use super::path::{GRACE, RemoteInteraction};
 use super::peers::{Arrival, MEMORY, SilacPeer};
 use super::queue::QueueKey;
 use super::{Gone, NodeId, Phase, Silac, SilacEvent, SilacSettings};
 use foveate_wire::Micros;
 use std::net::SocketAddr;
 
-/// Whether a message is passed on, came before, or is not to be touched.
+/// How a message was judged.
 enum Verdict {
-    /// For the first time: passed on, if its kind is and it had senders to spare.
+    /// First copy: passed on if its kind is and its hop allows it.
     New,
-    /// Once more.
+    /// Another copy.
     Again,
     /// Neither counted nor passed on.
     Dropped,
 }
 
 impl Silac {
-    /// A message, step by step.
+    /// Handles a message, step by step.
     pub(super) fn receive(&mut self, now: Micros, from: SocketAddr, bytes: &[u8]) {
         if self.phase == Phase::Out {
             return;
@@ -35,27 +35,27 @@ impl Silac {
         let address = SocketAddr::new(from.ip(), message.header.port);
         if message.header.game != self.game {
             self.counters.other_game += 1;
-            if let Payload::Join(who, ..) = &message.payload {
-                self.reject(Reject::Game, (who, address));
+            if let Payload::Join(participant, ..) = &message.payload {
+                self.reject(Reject::Game, (participant, address));
             }
             return;
         }
         let sender = NodeId::of(address);
         self.answer(address, &message);
         let verdict = self.take(now, (sender, address), &message);
-        self.hear_sender(sender, &message, now);
+        self.update_sender(sender, &message, now);
         match verdict {
             Verdict::New => {
                 let named = message.recipients.iter().chain([sender]);
-                named.for_each(|id| self.wonder(id, address, now));
+                named.for_each(|id| self.ask_if_unknown(id, address, now));
             }
             Verdict::Again => self.counters.again += 1,
             Verdict::Dropped => {}
         }
     }
 
-    /// What the header and the tail say of the sender.
-    fn hear_sender(&mut self, sender: NodeId, message: &SilacMessage<'_>, now: Micros) {
+    /// Records what the header and the tail say about the sender.
+    fn update_sender(&mut self, sender: NodeId, message: &SilacMessage<'_>, now: Micros) {
         let Some(peer) = self.peers.get_mut(sender) else { return };
         peer.heard = now;
         peer.uplink = message.uplink;
@@ -64,15 +64,15 @@ impl Silac {
         }
     }
 
-    /// Somebody was named: if it is a stranger, whoever named it is asked who that is.
-    fn wonder(&mut self, id: NodeId, of: SocketAddr, now: Micros) {
-        // Most are known, and were weighed in this frame.
+    /// If `id` is unknown, asks the node that named it.
+    fn ask_if_unknown(&mut self, id: NodeId, of: SocketAddr, now: Micros) {
+        // Most are known and were weighed in this frame, so this is checked first.
         if id != self.id && !self.candidates.contains(id) {
             self.peers.ask(id, of, (now, self.frame));
         }
     }
 
-    /// Tells whoever asks about those who are known.
+    /// Answers questions about known participants.
     fn answer(&mut self, asker: SocketAddr, message: &SilacMessage<'_>) {
         for id in message.asked.iter() {
             let payload = match self.peers.get(id) {
@@ -98,7 +98,7 @@ impl Silac {
         self.transmit(to, draft.to(last, &[]));
     }
 
-    /// Takes the payload in, and queues what is passed on.
+    /// Applies the payload, and queues the message if it is passed on.
     fn take(
         &mut self,
         now: Micros,
@@ -107,11 +107,13 @@ impl Silac {
     ) -> Verdict {
         let number = message.header.number;
         let (origin, verdict) = match &message.payload {
-            Payload::Join(who, map, game_type) => {
+            Payload::Join(participant, map, game_type) => {
                 let game = (*map, *game_type) == (self.settings.map, self.settings.game_type);
-                (who.id, self.take_join(now, (who, address), (number, game)))
+                (participant.id, self.take_join(now, (participant, address), (number, game)))
             }
-            Payload::Accept(who) => (who.id, self.take_accept(now, sender, who)),
+            Payload::Accept(participant) => {
+                (participant.id, self.take_accept(now, sender, participant))
+            }
             Payload::Reject(reject) => (sender, self.take_reject(*reject)),
             Payload::Leave(id) => (*id, self.take_leave(*id, now)),
             Payload::State(state) => (state.id, self.take_state(now, address, (message, state))),
@@ -142,44 +144,51 @@ impl Silac {
     fn take_join(
         &mut self,
         now: Micros,
-        (who, sender): (&SilacParticipant<'_>, SocketAddr),
+        (participant, sender): (&SilacParticipant<'_>, SocketAddr),
         (number, game): (u32, bool),
     ) -> Verdict {
-        if who.id == self.id || self.phase != Phase::In {
+        if participant.id == self.id || self.phase != Phase::In {
             return Verdict::Dropped;
         }
-        let known = self.peers.get(who.id);
-        // Far from where its clock was: it began anew, and what was known of it is void.
+        let known = self.peers.get(participant.id);
+        // A number far from its clock: it restarted, and what was known of it is void.
         let known = known.filter(|peer| peer.newest().abs_diff(number) <= MEMORY);
         if known.is_some_and(|peer| peer.joined.is_some_and(|joined| number <= joined)) {
             return Verdict::Again;
         }
         let known = known.is_some();
-        if let Err(reject) = self.check(who, game) {
-            self.reject(reject, (who, sender));
+        if let Err(reject) = self.check(participant, game) {
+            self.reject(reject, (participant, sender));
             return Verdict::Dropped;
         }
-        if !known && !self.appear(who, now) {
+        if !known && !self.appear(participant, now) {
             return Verdict::Dropped;
         }
-        if let Some(peer) = self.peers.get_mut(who.id) {
+        if let Some(peer) = self.peers.get_mut(participant.id) {
             peer.joined = Some(number);
         }
         let payload = message::accept(&self.myself());
-        self.send_directly(SilacMessageKind::Accept, &payload, who.address);
+        self.send_directly(SilacMessageKind::Accept, &payload, participant.address);
         Verdict::New
     }
 
-    /// Whether somebody can be let in.
-    fn check(&self, who: &SilacParticipant<'_>, game: bool) -> Result<(), Reject> {
+    /// Whether a participant can join.
+    fn check(&self, participant: &SilacParticipant<'_>, game: bool) -> Result<(), Reject> {
         let [low, high] = self.settings.world;
-        let outside = |i: usize| !(low[i]..=high[i]).contains(&who.avatar.position[i]);
-        let named = (1..=MAX_NAME).contains(&who.name.len());
-        if !who.avatar.is_finite() || !named || who.name.chars().any(char::is_control) {
+        let outside = |i: usize| !(low[i]..=high[i]).contains(&participant.avatar.position[i]);
+        let named = (1..=MAX_NAME).contains(&participant.name.len());
+        if !participant.avatar.is_finite()
+            || !named
+            || participant.name.chars().any(char::is_control)
+        {
             return Err(Reject::Avatar);
         }
-        let placed = !who.address.ip().is_unspecified() && !who.address.ip().is_multicast();
-        if who.id != NodeId::of(who.address) || !placed || who.address.port() == 0 {
+        let placed =
+            !participant.address.ip().is_unspecified() && !participant.address.ip().is_multicast();
+        if participant.id != NodeId::of(participant.address)
+            || !placed
+            || participant.address.port() == 0
+        {
             return Err(Reject::Address);
         }
         if !game {
@@ -188,55 +197,68 @@ impl Silac {
         if (0..3).any(outside) {
             return Err(Reject::Outside);
         }
-        let taken = |(id, peer): (NodeId, &SilacPeer)| id != who.id && peer.name == who.name;
-        if self.me.name == who.name || self.peers.iter().any(taken) {
+        let taken = |(id, peer): (NodeId, &SilacPeer)| {
+            id != participant.id && peer.name == participant.name
+        };
+        if self.me.name == participant.name || self.peers.iter().any(taken) {
             return Err(Reject::Name);
         }
         Ok(())
     }
 
-    /// Straight to whom it concerns; to whoever passed the request on where the address is bad.
-    fn reject(&mut self, reject: Reject, (who, sender): (&SilacParticipant<'_>, SocketAddr)) {
+    /// Sends a rejection to the participant, or to the node that passed the request on if the address is bad.
+    fn reject(
+        &mut self,
+        reject: Reject,
+        (participant, sender): (&SilacParticipant<'_>, SocketAddr),
+    ) {
         self.counters.rejected[reject as usize - 1] += 1;
-        let to = if reject == Reject::Address { sender } else { who.address };
+        let to = if reject == Reject::Address { sender } else { participant.address };
         self.send_directly(SilacMessageKind::Reject, &[reject as u8], to);
     }
 
-    /// Somebody accepts this node, or is told of because this node asked.
-    fn take_accept(&mut self, now: Micros, sender: NodeId, who: &SilacParticipant<'_>) -> Verdict {
-        let known = self.peers.get(who.id).is_some();
-        let wanted = who.id == sender || self.peers.is_asked(who.id);
-        let sound = self.check_told(who);
-        if who.id == self.id || !wanted || !sound {
+    /// Handles an accept: this node may join, or the data of a participant that it asked for.
+    fn take_accept(
+        &mut self,
+        now: Micros,
+        sender: NodeId,
+        participant: &SilacParticipant<'_>,
+    ) -> Verdict {
+        let known = self.peers.get(participant.id).is_some();
+        let wanted = participant.id == sender || self.peers.is_asked(participant.id);
+        let sound = self.is_valid(participant);
+        if participant.id == self.id || !wanted || !sound {
             self.counters.impossible += 1;
             return Verdict::Dropped;
         }
-        // Talk of somebody who left is older than the leave; it may speak for itself.
-        if who.id != sender && self.peers.is_gone(who.id) {
+        // A message from others about a participant that left is older than its leave; only its own counts.
+        if participant.id != sender && self.peers.is_gone(participant.id) {
             return Verdict::Dropped;
         }
-        if who.id == sender && matches!(self.phase, Phase::Joining { .. }) {
+        if participant.id == sender && matches!(self.phase, Phase::Joining { .. }) {
             self.phase = Phase::In;
             self.tell(SilacEvent::Joined);
         }
         if known {
             return Verdict::Again;
         }
-        if self.appear(who, now) { Verdict::New } else { Verdict::Dropped }
+        if self.appear(participant, now) { Verdict::New } else { Verdict::Dropped }
     }
 
-    /// Somebody is known from now on; false if there is no room.
-    fn appear(&mut self, who: &SilacParticipant<'_>, now: Micros) -> bool {
-        if !self.peers.insert(who.id, SilacPeer::new(who, now)) {
+    /// Adds a participant; false if there is no room.
+    fn appear(&mut self, participant: &SilacParticipant<'_>, now: Micros) -> bool {
+        if !self.peers.insert(participant.id, SilacPeer::new(participant, now)) {
             self.counters.no_room += 1;
             return false;
         }
-        self.tell(SilacEvent::Appeared(who.id));
+        self.tell(SilacEvent::Appeared(participant.id));
         true
     }
 
-    fn check_told(&self, who: &SilacParticipant<'_>) -> bool {
-        who.avatar.is_finite() && who.id == NodeId::of(who.address) && !who.name.is_empty()
+    fn is_valid(&self, participant: &SilacParticipant<'_>) -> bool {
+        participant.avatar.is_finite()
+            && participant.id == NodeId::of(participant.address)
+            && !participant.name.is_empty()
     }
 
     fn take_reject(&mut self, reject: Reject) -> Verdict {
@@ -258,7 +280,7 @@ impl Silac {
         }
     }
 
-    /// A number of somebody's, or why it does not count.
+    /// Judges a message by its number.
     fn judge(&mut self, arrival: Arrival) -> Verdict {
         match arrival {
             Arrival::Newest | Arrival::Late => Verdict::New,
@@ -272,7 +294,7 @@ impl Silac {
 
     fn stranger(&mut self, id: NodeId, address: SocketAddr, now: Micros) -> Verdict {
         self.counters.strangers += 1;
-        self.wonder(id, address, now);
+        self.ask_if_unknown(id, address, now);
         Verdict::Dropped
     }
 
@@ -325,7 +347,7 @@ impl Silac {
         self.judge(arrival)
     }
 
-    /// An interaction, or its withdrawal, if it is news; and what it does to this node's own deeds.
+    /// Handles an interaction or its withdrawal, if it is new, and its conflict with this node's own.
     fn learn(
         &mut self,
         id: NodeId,
@@ -338,8 +360,8 @@ impl Silac {
         let Some(heard) = peer.learn(interaction, withdrawn, now) else { return };
         let at = peer.time_of(number, frame).unwrap_or(now);
         let (event, window) = if withdrawn {
-            // It was taken back because of somebody; if ours was done at about that time, of ours.
-            // The withdrawal is later than the deed by what it took to notice.
+            // It was withdrawn because of a third node's interaction; if ours was at about that time, because of ours.
+            // The withdrawal comes later than the interaction by the time it took to notice the conflict.
             (SilacEvent::Withdrew(id, interaction), conflict + frame * GRACE)
         } else {
             (SilacEvent::Did(id, interaction), conflict)
@@ -348,7 +370,7 @@ impl Silac {
         if !interaction.is_lasting() {
             return;
         }
-        let other = Other { element: interaction.element(), at, heard };
+        let other = RemoteInteraction { element: interaction.element(), at, heard };
         if let Some(mine) = self.path.conflict(other, window, self.frame) {
             self.counters.withdrawn += 1;
             self.tell(SilacEvent::Withdrew(self.id, mine));

@@ -1,4 +1,4 @@
-//! Silac on links: the node that drivers and simulators run.
+//! Silac as a [`Node`], which drivers and simulators run.
 
 use super::{JOIN_AGAIN, Silac, SilacEvent, SilacFrame, SilacInput};
 use foveate_node::node::{Node, NodeInput, Remote};
@@ -8,62 +8,60 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-/// Datagrams that wait for links to be made; of more, the oldest are lost.
+/// Datagrams that wait for links to be made; the oldest are dropped when there are more.
 pub const MAX_WAITING_FOR_LINKS: usize = 256;
 
-/// What a program tells a node.
+/// A program's command to a node.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SilacCommand {
-    /// Begin a game, as its first node.
+    /// Start a game with this node as its first.
     Found {
         /// The game's id.
         game: u32,
-        /// Where the avatar begins.
+        /// The avatar's first state.
         frame: SilacFrame,
     },
-    /// Join a game by way of some who are in it.
+    /// Join a game through some of its nodes.
     Join {
         /// The game's id.
         game: u32,
-        /// Nodes that are in it.
+        /// Nodes of the game.
         contacts: Vec<SocketAddr>,
-        /// Where the avatar begins.
+        /// The avatar's first state.
         frame: SilacFrame,
     },
-    /// The avatar from the next frame on; what it does, it does once.
+    /// Sets the avatar from the next frame on. An action in it is done once.
     SetFrame(SilacFrame),
     /// Leave the game.
     Leave,
 }
 
-/// What a node asks of its host, or tells its program.
+/// A node's request to its host, or an event for its program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SilacNodeEvent {
     /// Make a link with the node at this address; [`Remote::Address`] answers.
     Dial(SocketAddr),
-    /// Something happened in the game.
+    /// An event of the game.
     Game(SilacEvent),
 }
 
-/// Silac as a [`Node`]. Silac itself knows addresses and no links: a link is dialled when the first datagram is to go
-/// to an address, and the datagram waits for it.
+/// Silac as a [`Node`]. Silac itself knows addresses and no links: the first datagram to an address dials a link and
+/// waits for it.
 pub struct SilacNode {
-    /// The node behind it.
     pub silac: Silac,
-    /// The avatar in the coming frame.
+    /// The avatar in the next frame.
     frame: Option<SilacFrame>,
     links: BTreeMap<SocketAddr, Link>,
     addresses: BTreeMap<Link, SocketAddr>,
     waiting: VecDeque<(SocketAddr, Vec<u8>)>,
-    /// When addresses without a link were dialled last; of old dials nothing is kept.
+    /// When each address without a link was last dialled; expired entries are removed.
     dialled: BTreeMap<SocketAddr, Micros>,
-    /// When the next frame is due; none out of a game.
+    /// When the next frame is due; `None` outside a game.
     wake: Option<Micros>,
     events: VecDeque<SilacNodeEvent>,
 }
 
 impl SilacNode {
-    /// Puts a node on links.
     pub fn new(silac: Silac) -> SilacNode {
         SilacNode {
             silac,
@@ -118,7 +116,7 @@ impl SilacNode {
         if let Some(link) = self.links.get(&to) {
             return out.datagram(*link, &bytes);
         }
-        // A dial that nobody answered is repeated.
+        // An unanswered dial is repeated.
         self.dialled.retain(|_, at| now - *at < JOIN_AGAIN);
         if let Entry::Vacant(dial) = self.dialled.entry(to) {
             dial.insert(now);
@@ -140,7 +138,7 @@ impl Node for SilacNode {
             NodeInput::Connected(link, Remote::Address(address)) => {
                 self.connected(link, address, out);
             }
-            // Silac knows others by their addresses only.
+            // Silac identifies other nodes only by address.
             NodeInput::Connected(..) | NodeInput::Message(..) => {}
             NodeInput::Datagram(link, bytes) => {
                 if let Some(from) = self.addresses.get(&link) {
@@ -168,7 +166,7 @@ impl Node for SilacNode {
         self.events.pop_front()
     }
 
-    /// A node in no game is looked at again after a frame.
+    /// A node in no game is checked again after a frame.
     fn next_wake(&self, now: Micros) -> Micros {
         self.wake.unwrap_or(now + self.silac.settings.frame)
     }

@@ -1,4 +1,4 @@
-//! Every rule of the protocol, one by one, on nodes that are stepped by hand.
+//! Every rule of the protocol, each on nodes that are stepped by hand.
 
 use super::message::{
     BadMessage, Draft, Full, HEADER, Header, MAX_FULL, MAX_MESSAGE, MAX_RECIPIENTS, Payload,
@@ -40,14 +40,14 @@ fn participant(last: u8, name: &str) -> SilacParticipant<'_> {
     SilacParticipant { id: id(last), avatar: at(1.0), model: 3, name, address: address(last) }
 }
 
-/// What a node said, and what happened to it.
+/// What a node sent, and its events.
 #[derive(Default)]
-struct Said {
+struct NodeOutput {
     sent: Vec<(SocketAddr, Vec<u8>)>,
     events: Vec<SilacEvent>,
 }
 
-impl Said {
+impl NodeOutput {
     fn messages(&self) -> Vec<(SocketAddr, SilacMessage<'_>)> {
         self.sent.iter().map(|(to, bytes)| (*to, SilacMessage::read(bytes).unwrap())).collect()
     }
@@ -57,8 +57,8 @@ impl Said {
     }
 }
 
-fn drain(node: &mut Silac) -> Said {
-    let mut said = Said::default();
+fn drain(node: &mut Silac) -> NodeOutput {
+    let mut said = NodeOutput::default();
     while let Some(output) = node.poll() {
         match output {
             Output::Transmit(to, bytes) => said.sent.push((to, bytes)),
@@ -69,12 +69,12 @@ fn drain(node: &mut Silac) -> Said {
     said
 }
 
-fn frame(node: &mut Silac, now: Micros, frame: SilacFrame) -> Said {
+fn frame(node: &mut Silac, now: Micros, frame: SilacFrame) -> NodeOutput {
     node.handle(now, SilacInput::Frame(frame));
     drain(node)
 }
 
-fn give(node: &mut Silac, now: Micros, from: u8, bytes: &[u8]) -> Said {
+fn give(node: &mut Silac, now: Micros, from: u8, bytes: &[u8]) -> NodeOutput {
     node.handle(now, SilacInput::Datagram(address(from), bytes));
     drain(node)
 }
@@ -94,7 +94,7 @@ fn state_of(last: u8, x: f32) -> State {
     State { id: id(last), avatar: at(x), done: None, withdrawn: None }
 }
 
-/// A founder that knows players 2 and so on, as they accepted each other.
+/// A founder that accepted players 2, 3 and so on.
 fn founder(peers: u8, settings: SilacSettings) -> Silac {
     let mut node = node(1, settings);
     node.handle(Micros(0), SilacInput::Found { game: GAME, frame: standing(1.0) });
@@ -102,7 +102,7 @@ fn founder(peers: u8, settings: SilacSettings) -> Silac {
     for last in 2..2 + peers {
         let name = format!("player {last}");
         let payload = message::join(&participant(last, &name), 0, 0);
-        // Hop 2, so that nobody is told of them.
+        // Hop 2, so that it is not passed on.
         let said = give(
             &mut node,
             Micros(0),
@@ -119,7 +119,7 @@ fn few(fan_out: usize) -> SilacSettings {
 }
 
 #[test]
-fn messages_have_the_source_s_sizes_and_return() {
+fn messages_have_the_source_s_sizes_and_are_read_back() {
     let to = [id(2), id(3)];
     let state = State {
         done: Some(Interaction::new(9, true, 4)),
@@ -134,13 +134,13 @@ fn messages_have_the_source_s_sizes_and_return() {
     assert_eq!((read.header.number, read.header.game, read.uplink), (77, GAME, 1_000));
     assert_eq!(read.recipients.iter().collect::<Vec<_>>(), to);
 
-    let who = participant(1, "zoë");
-    let join = bytes_of(SilacMessageKind::Join, 0, 1, &message::join(&who, 5, 6), &[]);
-    assert_eq!(SilacMessage::read(&join).unwrap().payload, Payload::Join(who, 5, 6));
+    let subject = participant(1, "zoë");
+    let join = bytes_of(SilacMessageKind::Join, 0, 1, &message::join(&subject, 5, 6), &[]);
+    assert_eq!(SilacMessage::read(&join).unwrap().payload, Payload::Join(subject, 5, 6));
     let six = SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 9));
-    let who = SilacParticipant { address: six, ..who };
-    let accept = bytes_of(SilacMessageKind::Accept, 0, 1, &message::accept(&who), &[]);
-    assert_eq!(SilacMessage::read(&accept).unwrap().payload, Payload::Accept(who));
+    let subject = SilacParticipant { address: six, ..subject };
+    let accept = bytes_of(SilacMessageKind::Accept, 0, 1, &message::accept(&subject), &[]);
+    assert_eq!(SilacMessage::read(&accept).unwrap().payload, Payload::Accept(subject));
 
     let deed = Full {
         interaction: Interaction::new(9, true, 4),
@@ -175,7 +175,7 @@ fn the_largest_message_fits_a_datagram() {
 }
 
 #[test]
-fn what_is_no_message_is_refused_and_says_why() {
+fn invalid_messages_are_rejected_with_their_reason() {
     let good =
         bytes_of(SilacMessageKind::State, 0, 1, &message::state(&state_of(2, 1.0)), &[id(3)]);
     for cut in 0..good.len() {
@@ -201,7 +201,7 @@ fn what_is_no_message_is_refused_and_says_why() {
 }
 
 #[test]
-fn any_bytes_are_read_or_refused_and_move_nobody() {
+fn any_bytes_are_read_or_rejected_and_admit_no_peer() {
     let (mut here, mut elsewhere) = (founder(3, few(2)), founder(3, few(2)));
     let mut rng = Rng::with_seed(1);
     let good =
@@ -217,7 +217,7 @@ fn any_bytes_are_read_or_refused_and_move_nobody() {
         }
         let said = give(&mut here, Micros(1), 9, &bytes);
         assert!(said.sent.len() <= message::MAX_ASKED);
-        // The same, but of another game.
+        // The same bytes, but of another game.
         if let Some(byte) = bytes.get_mut(4) {
             *byte = 99;
         }
@@ -250,7 +250,7 @@ fn a_message_waits_for_one_to_four_frames_with_even_odds() {
     assert!(waits[1..5].iter().all(|count| (420..580).contains(count)), "{waits:?}");
 }
 
-/// What leaves within five frames after messages came from some.
+/// What leaves within five frames after copies of a message came from these nodes.
 fn passed_on(from: &[u8], hop: u8) -> (Vec<(u8, Vec<NodeId>)>, SilacCounters) {
     let mut node = founder(8, few(2));
     let payload = message::state(&state_of(2, 9.0));
@@ -289,7 +289,7 @@ fn copies_from_two_others_suppress_a_message_and_from_one_do_not() {
 fn a_message_has_three_senders_and_its_tail_grows() {
     let (left, _) = passed_on(&[2], 0);
     assert!(left.iter().all(|(hop, listed)| *hop == 1 && (2..=3).contains(&listed.len())));
-    assert!(left.iter().all(|(_, listed)| listed.contains(&id(3))), "whom it was sent to before");
+    assert!(left.iter().all(|(_, listed)| listed.contains(&id(3))), "the earlier recipients");
     let (left, _) = passed_on(&[5], 1);
     assert!(left.len() == 2 && left.iter().all(|(hop, _)| *hop == 2));
     assert!(passed_on(&[5], 2).0.is_empty());
@@ -308,8 +308,8 @@ fn accepts_and_questions_are_not_passed_on() {
     let said = give(&mut node, FRAME, 2, &asking);
     let answers = said.of_kind(SilacMessageKind::Accept);
     assert_eq!(answers.len(), 1, "of two asked for, one is known");
-    let Payload::Accept(who) = answers[0].1.payload else { panic!() };
-    assert_eq!((answers[0].0, who.id, who.address), (address(2), id(3), address(3)));
+    let Payload::Accept(subject) = answers[0].1.payload else { panic!() };
+    assert_eq!((answers[0].0, subject.id, subject.address), (address(2), id(3), address(3)));
     let mut passed = 0;
     for _ in 0..5 {
         let said = frame(&mut node, FRAME, standing(1.0));
@@ -322,9 +322,9 @@ fn accepts_and_questions_are_not_passed_on() {
 }
 
 #[test]
-fn whoever_is_named_but_not_known_is_asked_for() {
+fn an_unknown_participant_that_is_named_is_asked_for() {
     let (mut ada, mut bob) = (founder(2, few(1)), founder(1, few(1)));
-    // To bob, who is player 2 here, player 3 is a stranger in a list of recipients.
+    // Bob, player 2 here, does not know player 3 in a list of recipients.
     let payload = message::state(&state_of(2, 9.0));
     give(&mut bob, FRAME, 2, &bytes_of(SilacMessageKind::State, 0, 2, &payload, &[id(3)]));
     let said = frame(&mut bob, FRAME, standing(1.0));
@@ -369,7 +369,7 @@ fn half_of_the_free_uplink_is_announced() {
     }
     let said = frame(&mut node, FRAME, standing(1.0));
     let each = (HEADER + 40 + 8 + 4 * 3) as u32 * 3;
-    // Nineteen frames were sent in full when the message at hand is written.
+    // The message is written when nineteen frames have been sent in full.
     let expected = (100_000 - each * 19) / 2;
     assert_eq!(said.messages()[0].1.uplink, expected);
     assert_eq!(node.peer(id(2)).unwrap().uplink, 1_000, "as it announced");
@@ -401,8 +401,8 @@ fn later_deeds_are_carried_more_often_and_the_lasting_fade_later() {
     assert!(count(&path, new) > count(&path, old) && count(&path, old) > 0);
 }
 
-/// Steps a founder with one peer who reports what it received last, for so many frames; returns the
-/// full interaction messages it is sent.
+/// Steps a founder with one peer that reports what it received last, for a number of frames. Returns the full
+/// interaction messages that the peer is sent.
 fn corrected(lasting: bool, report: impl Fn(u32, &[u32]) -> u32) -> Vec<u32> {
     let mut node = founder(1, few(1));
     let (mut carried, mut full) = (Vec::new(), Vec::new());
@@ -432,8 +432,8 @@ fn corrected(lasting: bool, report: impl Fn(u32, &[u32]) -> u32) -> Vec<u32> {
 }
 
 #[test]
-fn a_lost_deed_that_matters_is_sent_again_in_full() {
-    // Of all messages the peer receives those that carry nothing.
+fn a_lost_interaction_that_changes_the_world_is_sent_again_in_full() {
+    // The peer receives only the messages that carry nothing.
     let deaf = |frame: u32, carried: &[u32]| {
         (1..=frame).rev().find(|number| !carried.contains(number)).unwrap_or(0)
     };
@@ -469,15 +469,15 @@ fn a_full_interaction_is_learnt_once_and_may_be_a_withdrawal() {
     assert!(give(&mut node, FRAME, 3, &told(12, 4)).events.is_empty(), "it stays undone");
 }
 
-/// What a founder answers to a request, and whether it passes it on.
+/// What a founder answers to a request, and whether it passes the request on.
 fn answer(
     game: u32,
     map: u32,
-    who: &SilacParticipant<'_>,
+    subject: &SilacParticipant<'_>,
 ) -> (SocketAddr, SilacMessageKind, Option<Reject>) {
     let mut node = founder(2, few(2));
     let header = Header { hop: 0, port: 27_960, game, number: 1, last: 0 };
-    let payload = message::join(who, map, 0);
+    let payload = message::join(subject, map, 0);
     let bytes = Draft::new((SilacMessageKind::Join, header), &payload, (0, &[])).to(0, &[]);
     let said = give(&mut node, FRAME, 9, &bytes);
     let (to, message) = said.messages()[0];
@@ -527,7 +527,7 @@ fn joining() -> Silac {
 }
 
 #[test]
-fn whoever_is_rejected_gives_up_and_so_does_whoever_is_not_answered() {
+fn a_rejected_or_unanswered_node_stops_trying() {
     let mut node = joining();
     let said = give(&mut node, FRAME, 1, &bytes_of(SilacMessageKind::Reject, 0, 1, &[4], &[]));
     assert_eq!(said.events, [SilacEvent::Rejected(Reject::Name)]);
@@ -547,7 +547,7 @@ fn whoever_is_rejected_gives_up_and_so_does_whoever_is_not_answered() {
 }
 
 #[test]
-fn whoever_begins_anew_is_taken_for_new() {
+fn a_restarted_node_counts_as_new() {
     let mut node = founder(2, few(1));
     let state = |number| {
         bytes_of(SilacMessageKind::State, 2, number, &message::state(&state_of(2, 7.0)), &[])

@@ -1,4 +1,4 @@
-/** The laboratory's reports: those the server has, and files from one's own disk. */
+/** The laboratory's reports: those on the server, and files from the user's disk. */
 
 import "../style/lab.css";
 import { Cleanup, h } from "../ui/dom.js";
@@ -42,7 +42,7 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
 
   let shown = new Cleanup();
   cleanup.add(() => shown.run());
-  /** How often something was chosen: what was awaited for an earlier choice is not wanted any more. */
+  /** Number of choices so far: what an earlier choice was waiting for is dropped. */
   let choices = 0;
   const choose = (): number => {
     shown.run();
@@ -90,7 +90,7 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
   const reports = await index();
   if (cleanup.isDone) return;
   list.append(...reports.map((report) => entry(report, list, openReport)));
-  // Whoever has chosen a file meanwhile keeps it.
+  // A file that was chosen meanwhile stays.
   if (choices === 0) {
     if (reports.length > 0) (list.querySelector("button") as HTMLButtonElement).click();
     else show(empty());
@@ -99,7 +99,7 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
   cleanup.add(() => delete window.foveate);
 }
 
-/** What the server has; none where it has no folder of reports. */
+/** The reports on the server; empty if it has no folder of reports. */
 async function index(): Promise<Report[]> {
   try {
     const answer = await fetch("/reports/index.json", { cache: "no-cache" });

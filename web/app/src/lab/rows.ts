@@ -12,10 +12,10 @@ export interface Rows {
   names: string[];
 }
 
-/** A file that is none of the laboratory's. The text says what was expected. */
+/** The file is not a result of the laboratory. The message says what was expected. */
 export class NotRows extends Error {}
 
-/** Rows that are shown; a file may hold more than a page can. */
+/** Most rows that are shown; a file may have more than a page can show. */
 export const MAX_ROWS = 5_000;
 
 export function readRows(text: string): Rows {
@@ -23,7 +23,7 @@ export function readRows(text: string): Rows {
   try {
     file = JSON.parse(text);
   } catch (error) {
-    throw new NotRows(`this is no JSON: ${(error as Error).message}`);
+    throw new NotRows(`this is not JSON: ${(error as Error).message}`);
   }
   const { experiment, seed, rows } = (file ?? {}) as Record<string, unknown>;
   if (typeof experiment !== "string" || !Array.isArray(rows)) {
@@ -43,7 +43,7 @@ export function readRows(text: string): Rows {
   };
 }
 
-/** Lists within a row become a column for each place, so that all cells are plain. */
+/** Turns lists within a row into a column for each index, so that every cell has a single value. */
 function flatten(row: unknown): Record<string, Cell> {
   const flat: Record<string, Cell> = {};
   const put = (name: string, value: unknown): void => {
@@ -63,7 +63,7 @@ export interface Curve {
   points: [x: number, y: number][];
 }
 
-/** Curves of y over x, one for each name in `by`; x rises in each. */
+/** Curves of y over x, one for each value of `by`; x rises in each. */
 export function curves(rows: Rows, x: string, y: string, by: string): Curve[] {
   const found = new Map<string, [number, number][]>();
   for (const row of rows.rows) {

@@ -1,22 +1,22 @@
-/** The channel to the server: opens, asks why where it does not, comes back by itself. */
+/** The channel to the server: opens, finds out why it cannot, and reconnects. */
 
 import type { Command, FromServer } from "./protocol.js";
 
 const TOKEN = "foveate.operator";
-/** Between two attempts, in milliseconds. */
+/** Time between two attempts, in milliseconds. */
 const RETRY = 1_500;
 
 /**
- * `refused`: the server wants the operator's token. `off`: it has no observatory. `lost`: it does
- * not answer; another attempt follows.
+ * `refused`: the server requires the operator's token. `off`: it has no observatory. `lost`: it does not answer;
+ * another attempt follows.
  */
 export type ChannelState = "connecting" | "open" | "refused" | "off" | "lost";
 
 export class Channel {
   state: ChannelState = "connecting";
-  /** What the server said when it refused. */
+  /** The server's message when it refused. */
   private why = "";
-  /** Bytes of JSON that came, for the debug object. */
+  /** Bytes of JSON received, for the debug object. */
   received = 0;
   private socket: WebSocket | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -57,7 +57,7 @@ export class Channel {
     const socket = new WebSocket(url);
     this.socket = socket;
     socket.onopen = () => this.become("open");
-    // The server's links carry bytes; those are JSON here.
+    // The server's links carry bytes, which are JSON here.
     socket.binaryType = "arraybuffer";
     socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
       const text = typeof data === "string" ? data : this.decoder.decode(data);
@@ -67,7 +67,7 @@ export class Channel {
     socket.onclose = () => void this.lost(asHttp);
   }
 
-  /** A page is not told why a WebSocket was refused; an ordinary request to the same place is. */
+  /** A page cannot learn why a WebSocket was refused, so this sends an ordinary request to the same path. */
   private async lost(url: string): Promise<void> {
     if (this.closed) return;
     let status = 0;
@@ -76,7 +76,7 @@ export class Channel {
       const answer = await fetch(url, { cache: "no-store" });
       [status, text] = [answer.status, await answer.text()];
     } catch {
-      // The server is away altogether.
+      // The server does not answer at all.
     }
     if (this.closed) return;
     this.why = text.trim();
@@ -90,7 +90,7 @@ export class Channel {
   }
 
   private become(state: ChannelState): void {
-    // While the server stays away, attempts are not worth a flicker.
+    // While the server does not answer, attempts must not make the display flicker.
     if (state === "connecting" && (this.state === "lost" || this.state === "off")) return;
     this.state = state;
     this.onState(state, this.why);

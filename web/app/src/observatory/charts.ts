@@ -20,7 +20,7 @@ interface Spec {
   lines: Line[];
   format: (value: number) => string;
   log?: boolean;
-  /** A share near one: told apart near one. */
+  /** A share near one, with a scale that shows small differences from one. */
   isShare?: boolean;
 }
 
@@ -53,7 +53,7 @@ const SPECS: readonly Spec[] = [
   },
   {
     title: "Coherence Δ",
-    about: "How far apart players who see the same object believe it to be, in units; less is better",
+    about: "How far apart players that see the same object believe it to be, in units; less is better",
     format: (units) => units.toFixed(units < 1 ? 2 : 1),
     lines: [{ label: "Δ, units", colour: "--good", of: (f) => f.coherence }],
   },
@@ -178,7 +178,7 @@ function options(spec: Spec, area: HTMLElement): uPlot.Options {
   };
 }
 
-/** Whole decades, so that the distance between two lines always means the same factor. */
+/** Whole decades, so that equal distances always mean equal factors. */
 function decades(least: number | null, greatest: number | null): [number, number] {
   const low = 10 ** Math.floor(Math.log10(Math.max(1, least ?? 1)));
   return [low, Math.max(low * 10, 10 ** Math.ceil(Math.log10(Math.max(10, greatest ?? 10))))];

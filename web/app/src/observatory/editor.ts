@@ -1,4 +1,4 @@
-/** The live editor of views: presets, and every number of them. */
+/** The live editor of views: presets, and all numbers of a view. */
 
 import { h, setShown, setText } from "../ui/dom.js";
 import type { Bound, Command, PolicyName, References, SetName, View } from "./protocol.js";
@@ -12,7 +12,7 @@ interface Preset {
 export interface Editor {
   element: HTMLElement;
   setPresets: (presets: readonly Preset[], references: References) => void;
-  /** Whom "the picked one" means; its view is taken over while nobody edits. */
+  /** Sets the picked player; its view is shown unless the operator is editing. */
   setPicked: (player: number | null, name: string, view: View | null) => void;
   showError: (text: string) => void;
 }
@@ -25,7 +25,7 @@ class Form implements Editor {
   readonly element: HTMLElement;
   private view: View = { policy: "broadcast" };
   private picked: number | null = null;
-  /** Somebody is editing: what the server says no longer replaces it. */
+  /** The operator is editing: the server's view no longer replaces the form. */
   private edited = false;
   private applied = "";
   private offered: readonly Preset[] = [];
@@ -34,7 +34,7 @@ class Form implements Editor {
   private readonly body = h("div", { class: "fields" });
   private readonly error = h("p", { class: "bad", role: "alert", hidden: true, "data-testid": "editor-error" });
   private readonly done = h("p", { class: "soft", role: "status", "data-testid": "editor-status" });
-  private readonly toAll = radio("to", "all", "everybody", true);
+  private readonly toAll = radio("to", "all", "all players", true);
   private readonly toOne = radio("to", "one", "no player selected", false);
   private readonly oneName: Text;
   private readonly budget = h("input", {
@@ -133,7 +133,7 @@ class Form implements Editor {
     this.edited = false;
     setText(
       this.done,
-      `${view ? view.policy : "the game’s own"}, for ${player === null ? "everybody" : this.oneName.data}`,
+      `${view ? view.policy : "the game’s own"}, for ${player === null ? "all players" : this.oneName.data}`,
     );
   }
 
@@ -171,7 +171,7 @@ class Form implements Editor {
     }));
   }
 
-  /** What walls hide: nothing, looser, or not told at all. */
+  /** What walls do to hidden objects: nothing, looser bounds, or nothing is sent. */
   private lineOfSight(): HTMLElement {
     const { line_of_sight: now } = this.view;
     const choices = ["ignore walls", "hidden is looser", "hidden is not told"];
@@ -241,7 +241,7 @@ class Form implements Editor {
     return h("label", { class: "row", title: about }, h("span", {}, title), input);
   }
 
-  /** Zones or fields: a number each, the last of which is given. */
+  /** Zones or fields: a number for each, with an open last one. */
   private list(key: "zones" | "fields"): HTMLElement {
     const values: (number | null)[] = this.view[key] ?? [];
     const set = (next: (number | null)[]): void => {
@@ -351,7 +351,7 @@ class Form implements Editor {
   }
 }
 
-/** A view as part of another one: without sets and boost of its own. */
+/** A view as part of another one, without sets and boost. */
 function withoutSets(view: View): View {
   const { sets: _sets, interaction_boost: _boost, ...rest } = view;
   return structuredClone(rest);
@@ -377,7 +377,7 @@ function select(
 
 const round = (value: number): number => Number(value.toPrecision(5));
 
-/** Between the last two, so that the row keeps rising. */
+/** A value between the last two, so that the row keeps rising. */
 function middle(values: readonly (number | null)[]): number {
   const [before, last] = [values.at(-2) ?? 0, values.at(-1) ?? null];
   return Math.round(last === null ? Math.max(10, before * 2) : (before + last) / 2);

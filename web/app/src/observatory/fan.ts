@@ -1,12 +1,12 @@
 /**
- * A view as shapes around a pivot that stands at the origin and looks along +x: where grades change.
+ * A view as shapes around a pivot at the origin that looks along +x: where grades change.
  *
- * Strictness runs from 1 (exact) to 0 (loosest) and becomes the shade.
+ * Strictness from 1 (exact) to 0 (loosest) becomes the shade.
  */
 
 import type { View } from "./protocol.js";
 
-/** A ring's part between two radii and two angles (radians). */
+/** Part of a ring, between two radii and two angles (radians). */
 export interface Sector {
   inner: number;
   outer: number;
@@ -17,19 +17,19 @@ export interface Sector {
 
 export interface Fan {
   sectors: Sector[];
-  /** Square zones of this side, aligned with the world, and a circle around each object. */
+  /** Square zones with this side, aligned with the world, and a circle around each object. */
   squares: { side: number; aoi: number } | null;
-  /** Everything is told: there is no shape to draw. */
+  /** All objects are sent: there is no shape to draw. */
   everything: boolean;
 }
 
 const TURN = 2 * Math.PI;
 const radians = (degrees: number): number => (degrees * Math.PI) / 180;
 
-/** Rings that stand for a relevance that falls steadily from the critical circle outwards. */
+/** Rings that approximate a relevance that falls steadily from the critical circle outwards. */
 const ATTENUATION_RINGS = 4;
 
-/** `reach` stands for infinity: beyond it there is no map. */
+/** The shapes of a view. `reach` stands for infinity, since there is no map beyond it. */
 export function fan(view: View, reach: number): Fan {
   const shapes = (sectors: Sector[]): Fan => ({ sectors, squares: null, everything: false });
   const far = Math.min(view.view ?? reach, reach);
@@ -45,7 +45,7 @@ export function fan(view: View, reach: number): Fan {
         everything: false,
       };
     case "custom":
-      // Only the game knows its shape.
+      // Only the game knows the shape of a custom policy.
       return shapes([]);
     case "circle":
       return shapes([ring(0, far, TURN, 1)]);
@@ -76,7 +76,7 @@ function attenuated(critical: number, far: number, angle: number): Sector[] {
   );
 }
 
-/** A cell for each zone and field; a field lies on both sides of the one before. */
+/** A cell for each zone and field; a field is on both sides of the previous one. */
 function cells(view: View, reach: number): Sector[] {
   const zones = (view.zones ?? []).map((radius) => Math.min(radius ?? reach, reach));
   const fields = (view.fields ?? []).map(radians);

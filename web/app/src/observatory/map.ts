@@ -1,4 +1,4 @@
-/** The whole map: truth, and for the picked observer its fan and what it knows, wrong or right. */
+/** The whole map: the true state, and the picked observer's fan and replicas with their errors. */
 
 import { AVATAR, BASE, ITEM, UNIT } from "@foveate/client/arena";
 import { Container, Graphics, type Sprite } from "pixi.js";
@@ -21,15 +21,15 @@ import { SHADES, shadeOf } from "./staleness.js";
 const BASE_RADIUS = 6;
 /** How near to an avatar a click must be, in pixels. */
 const PICK_RADIUS = 22;
-/** Errors below this are not worth a line, in units. */
+/** Errors below this are drawn without a line, in units. */
 const LINE_FROM = 0.05;
-/** On a map of any size avatars stay at least this large, in pixels. */
+/** The least size of avatars on a map of any size, in pixels. */
 const LEAST_PIXELS = 3.6;
 
 export interface ObservatoryMap {
-  /** Frames the map anew. */
+  /** Shows the whole map again. */
   fit: () => void;
-  /** How many ghosts and sectors are drawn: for tests. */
+  /** Numbers of what is drawn, for tests. */
   drawn: () => { truth: number; ghosts: number; sectors: number; follows: boolean; regions: number };
   follow: (on: boolean) => void;
 }
@@ -84,7 +84,7 @@ class Picture implements ObservatoryMap {
     this.truth = new SpritePool(layers.truth);
     this.ghosts = new SpritePool(layers.ghosts);
     const side = options.shape.side;
-    // A fan may reach far beyond the map; what is out there is nothing.
+    // A fan may reach far beyond the map; this hides that part.
     const edge = new Graphics().rect(0, 0, side, side).fill(0xffffff);
     this.fans.mask = edge;
     this.world.addChild(ground.layer, edge, this.borders, layers.areas, this.fans, this.marks, this.lines);
@@ -160,7 +160,7 @@ class Picture implements ObservatoryMap {
       if (!sprite) continue;
       put(sprite, moving, share);
       sprite.tint = this.colours.teams[seen.team];
-      // What the observer knows nothing of, or what is dead, steps back.
+      // Objects that the observer does not know, and dead ones, are drawn faintly.
       const known = model.observer === null || id === picked || model.replicas.has(id);
       sprite.alpha = (known ? 1 : 0.35) * (seen.alive ? 1 : 0.3);
       if (moving.kind === BASE) {
@@ -213,12 +213,12 @@ class Picture implements ObservatoryMap {
     const byShade: [number, number, number, number][][] = SHADES.map(() => []);
     for (const [id, { moving, replica }] of model.replicas) {
       const truth = model.truth.get(id);
-      // One's own avatar is predicted by oneself: the ghost would only say how far away the server is.
+      // The player predicts its own avatar: a ghost would only show the latency.
       if (id === picked) continue;
       if (!truth || (truth.kind !== AVATAR && truth.kind !== UNIT)) continue;
       const ghost = this.ghost(id, replica, least);
       put(ghost, moving, share);
-      // Out of interest nothing is promised, so that nothing is wrong.
+      // Out of interest there are no bounds, so there is no error.
       if (replica[4] < LINE_FROM || replica[8] === 1) continue;
       const x = between(truth.fromX, truth.x, share);
       const y = between(truth.fromY, truth.y, share);
@@ -239,7 +239,7 @@ class Picture implements ObservatoryMap {
     return ghost;
   }
 
-  /** A tint of the owner, an edge of the standby. Drawn once for each message. */
+  /** Tints regions by owner, with an edge in the standby's colour. Drawn once for each message. */
   private drawRegions(): void {
     const { model, shape } = this.options;
     if (model.regions === this.bordersOf) return;
@@ -250,12 +250,12 @@ class Picture implements ObservatoryMap {
       const area = onMap(region.rect, shape.side);
       if (area === null) continue;
       this.regions += 1;
-      this.borders.rect(...area).fill({ color: colourOf(region.server), alpha: region.acting ? 0.14 : 0.04 });
+      this.borders.rect(...area).fill({ color: colourOf(region.server), alpha: region.acting === false ? 0.04 : 0.14 });
       this.borders.rect(...area).stroke({ color: colourOf(region.standby ?? region.server), width: 0.6, alpha: 0.7, alignment: 1 });
     }
   }
 
-  /** A ring where an object went over, in the colour of its new owner, that opens and fades. */
+  /** A ring that grows and fades where an object changed regions, in the colour of the new owner. */
   private drawHandoffs(now: number): void {
     const { model } = this.options;
     this.flashes.clear();
@@ -268,7 +268,7 @@ class Picture implements ObservatoryMap {
     }
   }
 
-  /** The fan is drawn once for a view and then moved with its pivots. */
+  /** Draws the fan once for a view; then it moves with its pivots. */
   private drawFan(): void {
     const { observer } = this.options.model;
     const key = observer ? JSON.stringify(observer.view) + observer.pivots.length : "";
@@ -344,5 +344,5 @@ function put(sprite: Sprite, moving: Moving, share: number): void {
   sprite.rotation = betweenAngles(moving.fromYaw, moving.yaw, share);
 }
 
-/** The fan follows its pivot without a jerk, but for jumps. */
+/** Moves the fan smoothly to its pivot, except for jumps. */
 const glide = (from: number, to: number): number => (Math.abs(to - from) > 6 ? to : from + (to - from) * 0.35);

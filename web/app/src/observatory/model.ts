@@ -1,11 +1,11 @@
-/** What the channel has told: the newest of everything, and a past for the charts. */
+/** What the server has sent: the newest of everything, and a history for the charts. */
 
 import type { Figures, FromServer, Handoff, Hello, Observer, Player, Regions, Replica } from "./protocol.js";
 
 /** Seconds that the charts show. */
 export const PAST = 180;
 
-/** A place that runs smoothly from the last message's to this one's. */
+/** A position that moves smoothly from the last message's to this one's. */
 export interface Moving {
   kind: number;
   x: number;
@@ -16,17 +16,17 @@ export interface Moving {
   fromYaw: number;
 }
 
-/** Farther than anything runs between two messages: it was put elsewhere. */
+/** A larger distance between two messages is a jump, in units. */
 const JUMP = 6;
-/** Between two messages of the world, in milliseconds, when nothing is known yet. */
+/** Time between two messages of the world until it has been measured, in milliseconds. */
 const USUAL_GAP = 100;
 
-/** Handoffs are shown for so long, in milliseconds, */
+/** How long handoffs are shown, in milliseconds. */
 export const HANDOFF_SHOWN = 1_500;
-/** and so many at once. */
+/** Most handoffs that are shown at a time. */
 const MAX_HANDOFFS = 256;
 
-/** What is saved against broadcasting, and on what that was measured. */
+/** What is saved compared with broadcasting, and how it was measured. */
 export function lessThanBroadcast({ broadcast }: Figures): [value: string, label: string] {
   const label = "less than broadcast";
   if (!broadcast) return ["…", `${label}, measuring`];
@@ -46,14 +46,14 @@ export class Model {
   picked: number | null = null;
   figures: Figures | null = null;
   readonly past: Figures[] = [];
-  /** Of a world on many servers. */
+  /** The regions of a world on many servers. */
   regions: Regions | null = null;
-  /** The newest handoffs, and when they were told. */
+  /** The newest handoffs, with the times when they arrived. */
   handoffs: { handoff: Handoff; at: number }[] = [];
   private lastWorld = 0;
   private gap = USUAL_GAP;
 
-  /** Takes a message in; `now` in milliseconds. */
+  /** Applies a message; `now` is in milliseconds. */
   apply(message: FromServer, now: number): void {
     switch (message.type) {
       case "hello":
@@ -94,12 +94,12 @@ export class Model {
     }
   }
 
-  /** Those that are still shown. */
+  /** Handoffs that are still shown. */
   recentHandoffs(now: number): { handoff: Handoff; at: number }[] {
     return this.handoffs.filter(({ at }) => now - at < HANDOFF_SHOWN);
   }
 
-  /** How far the screen is on its way from the last world to this one, 0 to 1. */
+  /** How far the display has moved from the last world to this one, 0 to 1. */
   progress(now: number): number {
     return Math.min(1, (now - this.lastWorld) / this.gap);
   }
@@ -115,7 +115,7 @@ export class Model {
   }
 
   private observe(message: Observer): void {
-    // One that was under way when another was picked.
+    // A message that was sent before another player was picked.
     if (message.player !== this.picked) return;
     this.observer = message;
     const moving = new Map<string, Moving>();
@@ -140,7 +140,7 @@ export class Model {
 
 type Placed = [id: string, kind: number, x: number, y: number, yaw: number];
 
-/** Moves what is there on, adds what is new, drops what is gone. */
+/** Updates known objects, adds new ones and removes the others. */
 function refresh<T>(known: Map<string, Moving>, news: T[], placed: (of: T) => Placed): void {
   const seen = new Set<string>();
   for (const item of news) {
@@ -162,7 +162,7 @@ function refresh<T>(known: Map<string, Moving>, news: T[], placed: (of: T) => Pl
 
 export const between = (from: number, to: number, share: number): number => from + (to - from) * share;
 
-/** The shorter way round. */
+/** Interpolates by the shorter way round. */
 export function betweenAngles(from: number, to: number, share: number): number {
   const turn = Math.PI * 2;
   const by = ((((to - from) % turn) + turn * 1.5) % turn) - turn / 2;

@@ -19,7 +19,7 @@ const SLIDERS: readonly Slider[] = [
   { key: "burst", title: "Burst", least: 1, max: 10, step: 0.5, text: (v) => `${v} in a row` },
 ];
 
-/** A slider that is dragged tells where it is this often, in milliseconds. */
+/** Interval at which a dragged slider sends its value, in milliseconds. */
 const PACE = 120;
 
 export interface NetworkPanel {
@@ -30,7 +30,7 @@ export interface NetworkPanel {
 export function network(send: (command: Command) => void): NetworkPanel {
   let picked: number | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  // The channel does not tell conditions back: each player's stay here as they were set.
+  // The server does not send conditions back, so each player's are kept here as they were set.
   const set = new Map<number, number[]>();
   const inputs = SLIDERS.map((slider) =>
     h("input", {
@@ -105,7 +105,7 @@ export function network(send: (command: Command) => void): NetworkPanel {
     if (player === picked && player !== null) return;
     picked = player;
     for (const control of [...inputs, clear]) control.disabled = player === null;
-    setText(whose, player === null ? "Pick an observer to disturb their link." : `${name}’s link, both ways:`);
+    setText(whose, player === null ? "Pick an observer to change its link." : `${name}’s link, both ways:`);
     put(set.get(player ?? -1) ?? SLIDERS.map((slider) => slider.least), false);
   }
 

@@ -50,11 +50,11 @@ export function mount(page: HTMLElement, cleanup: Cleanup): void {
     switch (message.type) {
       case "hello":
         parts.editor.setPresets(message.presets, message);
-        // After a break the server knows of no pick any more.
+        // After a reconnect the server does not know the picked player.
         if (model.picked !== null) send({ type: "pick", player: model.picked });
         break;
       case "world":
-        // The first of a world: how far it reaches must be known before it can be drawn.
+        // The first message of a world: its size must be known before it can be drawn.
         if (model.hello) void draw(model.hello);
         break;
       case "players":
@@ -86,7 +86,7 @@ export function mount(page: HTMLElement, cleanup: Cleanup): void {
   cleanup.add(() => drawn.run());
   async function draw(hello: Hello): Promise<void> {
     if (hello === drawing) return;
-    // A server that came back with the same world needs no other picture.
+    // A server that came back with the same world needs no new picture.
     const isSame = JSON.stringify(hello.document) === JSON.stringify(drawing?.document);
     drawing = hello;
     if (isSame) return;
@@ -171,7 +171,7 @@ function build(model: Model, send: (command: Command) => void, pick: (player: nu
   };
 }
 
-/** The arena with its walls and teams; of any other game, places alone. */
+/** The arena with its walls and teams; for any other game only positions. */
 function gameOf(hello: Hello, model: Model): { shape: MapShape; glance: (id: string, kind: number) => Glance } {
   if (hello.document === null) {
     const far = [...model.truth.values()].flatMap(({ x, y }) => [x, y]);

@@ -1,8 +1,8 @@
-/** What is said on the observatory's channel: `docs/OBSERVATORY.md` as types. */
+/** The messages of the observatory's channel: `docs/OBSERVATORY.md` as types. */
 
 export type PolicyName = "broadcast" | "circle" | "attenuated" | "fov" | "a3" | "zoned" | "vfc" | "custom";
 
-/** One κ; what is left out is unbounded. */
+/** One κ; missing values are unbounded. */
 export interface Bound {
   age_ms?: number;
   missed?: number;
@@ -24,12 +24,12 @@ export interface View {
   kappa?: Bound[][];
   floor_degrees?: number;
   inner_facing?: number;
-  /** The name of one of the game's own policies. */
+  /** The name of one of the game's custom policies. */
   custom?: string;
-  /** What walls do to objects behind them; without `looser` they are not told. */
+  /** What happens to objects behind walls; without `looser` they are not sent. */
   line_of_sight?: { looser?: number; always?: number };
   interaction_boost?: number;
-  /** Other views for some objects; the first set that holds an object decides. */
+  /** Other views for some objects; the first set that contains an object applies. */
   sets?: SetView[];
 }
 
@@ -119,12 +119,12 @@ export interface ObserverFigures {
 
 export const CAUSES = ["new", "age", "missed", "error", "refresh"] as const;
 
-/** What broadcasting would take, measured on sampled players. */
+/** The cost of broadcasting, measured on sampled players. */
 export interface BroadcastFigures {
   samples: number;
   /** To each player, states only. */
   bytes_s: number;
-  /** How many times less is sent; null if nothing is. */
+  /** The factor by which less is sent; null if nothing is sent. */
   ratio: number | null;
 }
 
@@ -153,21 +153,21 @@ export interface Region {
   epoch: number;
   server: number;
   standby: number | null;
-  /** `null` where it has no end. */
+  /** `null` for an open side. */
   rect: [x0: number | null, y0: number | null, x1: number | null, y1: number | null];
-  /** The cut that made it, which can be moved; null for the first region. Axis 0 is x. */
+  /** The cut that created it, which can be moved; null for the first region. Axis 0 is x. */
   cut: { axis: 0 | 1; at: number } | null;
-  /** Its server has the right to act. */
-  acting: boolean;
-  owned: number;
-  ghosts: number;
-  leaving: number;
+  /** Its server has the right to act. These four are null where another process runs the region. */
+  acting: boolean | null;
+  owned: number | null;
+  ghosts: number | null;
+  leaving: number | null;
 }
 
 export interface RegionServerFigures {
   server: number;
-  /** Share of a round that work takes. */
-  load: number;
+  /** Share of a round that work takes; null: not known. */
+  load: number | null;
   /** To the server that says so; null to itself, and until it is measured. */
   rtt_ms: number | null;
   players: number;

@@ -1,4 +1,4 @@
-/** Regions and their servers: how each is doing, and what an operator may do about it. */
+/** Regions and their servers: their state, and the operator's commands. */
 
 import { h } from "../ui/dom.js";
 import { milliseconds, percent } from "../ui/numbers.js";
@@ -8,7 +8,7 @@ import type { Command, Region, RegionServerFigures } from "./protocol.js";
 
 /** Rows of each table; the others are counted. */
 const MAX_ROWS = 64;
-/** Colours of servers, by their numbers; told apart by hue alone beside each other. */
+/** Colours of servers by number; neighbouring ones differ in hue. */
 const HUES = [0x3b82f6, 0xf59e0b, 0x10b981, 0xec4899, 0x8b5cf6, 0x14b8a6, 0xef4444, 0x84cc16] as const;
 
 export function colourOf(server: number): number {
@@ -23,10 +23,14 @@ export function onMap(rect: Region["rect"], side: number): [x: number, y: number
   return right > left && bottom > top ? [left, top, right - left, bottom - top] : null;
 }
 
+function count(value: number | null): string {
+  return value === null ? "–" : String(value);
+}
+
 export interface RegionsPanel {
   element: HTMLElement;
   show: () => void;
-  /** An order was refused. */
+  /** Called when a command was rejected. */
   refuse: (text: string) => void;
 }
 
@@ -44,7 +48,7 @@ export function regionsPanel(model: Model, send: (command: Command) => void): Re
     isPicked: (row) => row.server === picked,
     columns: [
       { title: "Server", text: (r) => `${r.server}${r.draining ? ", draining" : ""}`, key: (r) => r.server },
-      { title: "Load", about: "Share of a round that work takes", text: (r) => percent(r.load), key: (r) => r.load },
+      { title: "Load", about: "Share of a round that work takes", text: (r) => (r.load === null ? "–" : percent(r.load)), key: (r) => r.load ?? -1 },
       { title: "RTT", text: (r) => (r.rtt_ms === null ? "–" : milliseconds(r.rtt_ms)), key: (r) => r.rtt_ms ?? -1 },
       { title: "Players", text: (r) => String(r.players), key: (r) => r.players },
     ],
@@ -60,13 +64,13 @@ export function regionsPanel(model: Model, send: (command: Command) => void): Re
     },
     isPicked: (row) => row.region === region,
     columns: [
-      { title: "Region", text: (r) => `${r.region}${r.acting ? "" : ", stopped"}`, key: (r) => r.region },
+      { title: "Region", text: (r) => `${r.region}${r.acting === false ? ", stopped" : ""}`, key: (r) => r.region },
       { title: "Server", text: (r) => String(r.server), key: (r) => r.server },
       { title: "Standby", text: (r) => (r.standby === null ? "none" : String(r.standby)), key: (r) => r.standby ?? -1 },
       { title: "Epoch", text: (r) => String(r.epoch), key: (r) => r.epoch },
-      { title: "Owned", text: (r) => String(r.owned), key: (r) => r.owned },
-      { title: "Ghosts", about: "Objects of neighbours", text: (r) => String(r.ghosts), key: (r) => r.ghosts },
-      { title: "Leaving", text: (r) => String(r.leaving), key: (r) => r.leaving },
+      { title: "Owned", text: (r) => count(r.owned), key: (r) => r.owned ?? -1 },
+      { title: "Ghosts", about: "Objects of neighbours", text: (r) => count(r.ghosts), key: (r) => r.ghosts ?? -1 },
+      { title: "Leaving", text: (r) => count(r.leaving), key: (r) => r.leaving ?? -1 },
     ],
   });
   const drain = h("button", {
@@ -74,7 +78,7 @@ export function regionsPanel(model: Model, send: (command: Command) => void): Re
     "data-testid": "drain",
     onclick: () => picked !== null && order({ type: "drain", server: picked }),
   });
-  const at = h("input", { type: "number", step: "any", "aria-label": "Where the cut is to be", "data-testid": "cut" });
+  const at = h("input", { type: "number", step: "any", "aria-label": "New position of the cut", "data-testid": "cut" });
   const move = h("button", { type: "submit", "data-testid": "move-split" }, "Move");
   const cut = h(
     "form",

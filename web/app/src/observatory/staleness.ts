@@ -1,9 +1,9 @@
-/** Colours for how old the state is that a replica rests on. */
+/** Colours for the age of a replica's state. */
 
-/** Upper ends, in milliseconds; the last class is open. */
+/** Upper ends of the classes, in milliseconds; the last class is open. */
 export const STALENESS = [60, 120, 250, 500, 1_000] as const;
 
-/** From fresh to old; the same on light and dark ground, and told apart by lightness alone, too. */
+/** From fresh to old; the same on light and dark backgrounds, and distinguishable by lightness alone. */
 export const SHADES = [0x2fa577, 0x7fb03f, 0xd9a92b, 0xe17c33, 0xcf4a45, 0x8d3a74] as const;
 
 export function shadeOf(staleMs: number): number {

@@ -1,4 +1,4 @@
-/** Which numbers a policy takes, and what the server would refuse at once. */
+/** The numbers that each policy takes, and checks before the server's. */
 
 import type { Bound, PolicyName, View } from "./protocol.js";
 
@@ -13,12 +13,12 @@ export type Key =
   | "inner_facing"
   | "interaction_boost";
 
-/** What may be left out. */
+/** Keys that may be missing. */
 const OPTIONAL: readonly Key[] = ["interval_ms", "floor_degrees", "inner_facing", "aoi", "interaction_boost"];
 
 export const KEYS: Record<Key, { title: string; about: string; step: number | "any" }> = {
-  view: { title: "View, units", about: "V: nothing farther away is told", step: "any" },
-  critical: { title: "Critical, units", about: "C: everything within is told at once", step: "any" },
+  view: { title: "View, units", about: "V: nothing farther away is sent", step: "any" },
+  critical: { title: "Critical, units", about: "C: everything within is sent at once", step: "any" },
   field: { title: "Field, degrees", about: "The field of view, in all", step: "any" },
   interval_ms: {
     title: "Interval, ms",
@@ -44,7 +44,7 @@ export const KEYS: Record<Key, { title: string; about: string; step: number | "a
   },
 };
 
-/** The keys of each policy, beside those that all have. */
+/** The keys of each policy, besides those that all have. */
 export const POLICIES: Record<PolicyName, readonly Key[]> = {
   vfc: [],
   a3: ["view", "critical", "field", "interval_ms"],
@@ -59,8 +59,8 @@ export const POLICIES: Record<PolicyName, readonly Key[]> = {
 export const emptyCell = (): Bound => ({ age_ms: 100, share: 0.1 });
 
 /**
- * The view with the keys of its policy alone, or what is missing. Ranges and monotony are the
- * server's to judge: it answers in words.
+ * The view with only the keys of its policy, or what is missing. The server checks ranges and order, and answers with a
+ * message.
  */
 export function checked(view: View): { view: View } | { wrong: string } {
   const kept: View = { policy: view.policy };

@@ -1,4 +1,4 @@
-/** Units: which are selected, and what they are told. */
+/** Units: selecting them and giving them orders. */
 
 import type { Action, Point } from "@foveate/client/arena";
 import type { Camera } from "../scene/camera.js";
@@ -17,7 +17,7 @@ export interface CommandOptions {
   camera: Camera;
   hand: Hand;
   nodes: readonly Point[];
-  /** An order was given for this place. */
+  /** Called when an order was given for this place. */
   onOrder: (x: number, y: number) => void;
 }
 
@@ -58,13 +58,13 @@ export class Command {
     });
   }
 
-  /** One's own units, those that were shot included. */
+  /** The player's own units, including dead ones. */
   private *own(): Generator<{ id: bigint; x: number; y: number; serial: number }> {
     const { client, sight } = this.options;
     for (const seen of sight.units) if (seen.player === client.player) yield seen;
   }
 
-  /** Those that an order is for: the selected, or all. */
+  /** The units that an order is for: the selected ones, or all. */
   private addressed(): bigint[] {
     const all = [...this.own()].map((unit) => unit.id);
     const chosen = all.filter((id) => this.selected.has(id));
@@ -75,7 +75,7 @@ export class Command {
     for (const id of this.addressed()) this.options.client.ask(id, action);
   }
 
-  /** Sends units to a place on the screen: to the node nearest to it. */
+  /** Sends units to the node nearest to a place on the screen. */
   order(screenX: number, screenY: number): void {
     const { camera, nodes, onOrder, sight } = this.options;
     const target = sight.places.nodeNear(camera.worldX(screenX), camera.worldY(screenY));
@@ -83,7 +83,7 @@ export class Command {
     onOrder(...nodes[target]!);
   }
 
-  /** Takes over the selected unit, or the first; and back. */
+  /** Steers the selected unit, or the first one, instead of the avatar; or the avatar again. */
   embody(): void {
     if (this.steered !== null) {
       this.steered = null;

@@ -1,4 +1,4 @@
-/** What tests and curious people see in `window.foveate` while the game runs. */
+/** What tests and developers can read in `window.foveate` while the game runs. */
 
 import type { Game } from "./game.js";
 import type { ArenaClient } from "./sight.js";
@@ -27,7 +27,7 @@ export function watchable(facts: Facts): NonNullable<typeof window.foveate> {
       const stats = facts.client?.stats;
       return stats ? { ...stats } : null;
     },
-    /** Bytes a second as the page shows them. */
+    /** Bytes per second, as the page shows them. */
     get rates() {
       const link = facts.game?.hud.link;
       return link ? { down: link.down, up: link.up } : null;
@@ -81,7 +81,7 @@ export function watchable(facts: Facts): NonNullable<typeof window.foveate> {
       const lanes = sight.match;
       return { round: round(lanes), first: first(lanes), second: second(lanes), phase: phase(lanes) };
     },
-    /** Where places of the world are on the screen. */
+    /** Converts places of the world to positions on the screen. */
     get camera() {
       const camera = facts.game?.camera;
       return camera ? { x: camera.x, y: camera.y, scale: camera.scale } : null;

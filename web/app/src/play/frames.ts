@@ -1,4 +1,4 @@
-/** How long frames take: from one to the next, and our own work in each. */
+/** Durations of frames: the interval between them, and our own work in each. */
 
 const KEPT = 600;
 

@@ -1,4 +1,4 @@
-/** A joined game: every frame look, aim, draw; every tick say what the hand wants. */
+/** A joined game: every frame looks, aims and draws; every tick sends the player's input. */
 
 import type { AvatarRule, Controls, Point } from "@foveate/client/arena";
 import type { ArenaFields } from "../scene/arena.js";
@@ -19,11 +19,11 @@ import { Sound } from "./sound.js";
 import { touch } from "./touch.js";
 import { Watch } from "./watch.js";
 
-/** How near an item must be to be taken, in units; the rules allow a little more. */
+/** How near an item must be to be taken, in units; the rules allow slightly more. */
 const TAKE_WITHIN = 2.6;
-/** Between two attempts, in milliseconds. */
+/** Time between two attempts, in milliseconds. */
 const TAKE_PACE = 400;
-/** Farther than anybody runs in a frame, in units: whom one looks at was put elsewhere. */
+/** A larger distance in one frame is a jump of the avatar that the camera follows, in units. */
 const JUMP = 12;
 
 export interface GameOptions {
@@ -33,7 +33,7 @@ export interface GameOptions {
   picture: Picture;
   host: HTMLElement;
   canvas: HTMLElement;
-  /** One's own avatar's rule, and the graph's nodes. */
+  /** The rule that predicts the player's own avatar, and the graph's nodes. */
   rule: AvatarRule;
   nodes: readonly Point[];
   hz: number;
@@ -89,7 +89,7 @@ export class Game {
     client.onTick((tick) => this.tick(tick));
   }
 
-  /** One's own shots: shown here, told of by the server, and hits. */
+  /** The player's own shots: shown here, reported by the server, and hits. */
   get shots(): { shown: number; told: number; hits: number } {
     return { shown: this.shown, ...this.narrator.shots };
   }
@@ -98,7 +98,7 @@ export class Game {
     return this.options.picture.camera;
   }
 
-  /** Where one's own avatar stands, for the debug object. */
+  /** The place of the player's own avatar, for the debug object. */
   get own(): Seen | null {
     return this.sight.me;
   }
@@ -177,7 +177,7 @@ export class Game {
     if (!on) this.command.selected.clear();
   }
 
-  /** Whom the camera is on: the watched, the steered unit, or oneself. */
+  /** The object that the camera follows: the watched player, the steered unit, or the own avatar. */
   private lookAt(now: number): Seen | null {
     const seen = this.watch.update(now);
     if (this.watch.whom !== null || this.command.steered === null) return seen;
@@ -194,7 +194,7 @@ export class Game {
     return unit && places.dutyOf(unit.lanes) !== "down" ? unit : null;
   }
 
-  /** With a stick, the camera looks as far ahead as the stick's aim. */
+  /** With a stick, the camera looks ahead as far as the stick is pushed. */
   private ahead(): { x: number; y: number } {
     const { canvas } = this.options;
     const [x, y] = [canvas.clientWidth / 2, canvas.clientHeight / 2];
@@ -208,11 +208,11 @@ export class Game {
     const { camera } = this.options.picture;
     const { pointer, stickAim } = this.hand;
     this.aim = stickAim ?? Math.atan2(camera.worldY(pointer.y) - focus.y, camera.worldX(pointer.x) - focus.x);
-    // One's own body turns with the hand, not with the next tick.
+    // The own body turns with the input at once, not with the next tick.
     if (focus.health > 0) focus.yaw = this.aim;
   }
 
-  /** A new link knows neither whom one watches nor how one looks; what was said while there was none is lost. */
+  /** A new link does not know the watched player and the view; requests made without a link are lost. */
   private again(): void {
     this.watch.again();
     this.options.client.view(this.zoomed ? 1 : 0);
@@ -224,7 +224,7 @@ export class Game {
     this.options.client.view(this.zoomed ? 1 : 0);
   }
 
-  /** Items lie there to be taken: whoever walks over one has it. */
+  /** Takes items that the avatar walks over. */
   private takeItems(now: number): void {
     const { me } = this.sight;
     if (!me || me.health === 0 || now - this.takenAt < TAKE_PACE) return;
@@ -241,7 +241,7 @@ export class Game {
     for (const item of this.sight.items) {
       if (this.sight.fields.item.holder(item.lanes) === client.player) client.ask(item.id, { is: "drop" });
     }
-    // Or the next frame would take it again at once.
+    // Otherwise the next frame would take it again at once.
     this.takenAt = performance.now() + 2_000;
   }
 
@@ -266,7 +266,7 @@ export class Game {
     picture.aim.aim(focus.x, focus.y, this.aim, weapon, length, this.readiness() === 1, picture.colours);
   }
 
-  /** How far the weapon's cooldown has come, 0 to 1. */
+  /** Progress of the weapon's cooldown, 0 to 1. */
   private readiness(): number {
     const { client, rule } = this.options;
     if (this.command.steered !== null) {
@@ -278,7 +278,7 @@ export class Game {
     return 1 - Math.min(1, left / MAKES[this.hand.weapon].cooldownMs);
   }
 
-  /** The input of a tick. What it will do is shown at once. */
+  /** The input of a tick. Its effect is shown at once. */
   private tick(tick: number): Controls {
     const { client } = this.options;
     const isAway = this.watch.whom !== null;

@@ -1,4 +1,4 @@
-/** What keys, mouse and sticks want at this moment. It knows nothing of the world. */
+/** The player's current input from keys, mouse and sticks. It does not depend on the world. */
 
 import type { Cleanup } from "../ui/dom.js";
 import { HELD, type Held } from "./rules/weapons.js";
@@ -8,12 +8,12 @@ export interface Press {
   go: () => void;
   follow: () => void;
   stay: () => void;
-  /** Steers a unit instead of the avatar, and back. */
+  /** Steers a unit instead of the avatar, or the avatar again. */
   embody: () => void;
   drop: () => void;
-  /** Watches others, and back. */
+  /** Watches other players, or stops watching. */
   watch: () => void;
-  /** The next to be watched, or the one before. */
+  /** Watches the next player, or the previous one. */
   next: (by: 1 | -1) => void;
   command: () => void;
   help: () => void;
@@ -37,7 +37,7 @@ const RIGHT = 2;
 export class Hand {
   /** The pointer, in pixels from the canvas's corner. */
   readonly pointer = { x: 0, y: 0 };
-  /** Aims by a stick: radians; null while the pointer aims. */
+  /** Direction of the aiming stick in radians; null while the pointer aims. */
   stickAim: number | null = null;
   readonly stick = { along: 0, up: 0 };
   weapon: Held = "blaster";
@@ -64,7 +64,8 @@ export class Hand {
       this.pointer.y = event.clientY - box.top;
       this.stickAim = null;
     });
-    // Of several buttons only the first press is a pointerdown, and only the last release a pointerup: others are moves.
+    // With several buttons only the first press is a pointerdown and only the last release a pointerup; the others are
+    // moves.
     for (const type of ["pointerdown", "pointermove"]) {
       cleanup.listen(canvas, type, (event: PointerEvent) => this.pressed(event));
     }
@@ -102,7 +103,7 @@ export class Hand {
     this.weapon = HELD[at % HELD.length]!;
   }
 
-  /** Lets go of everything: nothing stays pressed while the page is not looked at. */
+  /** Releases everything, so that nothing stays pressed while the page is hidden. */
   release(): void {
     this.held.clear();
     this.mouseFires = false;
@@ -145,7 +146,7 @@ export class Hand {
     };
     const act = once[event.code];
     if (!act && !WALK[event.code] && event.code !== "Space") return;
-    // A button that has the focus is pressed by the space bar; everywhere else it fires.
+    // The space bar presses a focused button; everywhere else it fires.
     if (event.code === "Space" && event.target instanceof HTMLButtonElement) return;
     event.preventDefault();
     this.held.add(event.code);

@@ -1,10 +1,10 @@
-/** The first screen: a name, and go. */
+/** The first screen: a name and a button. */
 
 import { h, setShown, setText } from "../ui/dom.js";
 import { keyList } from "./hud/overlay.js";
 
 const NAME = "foveate.name";
-/** The server's limit, in bytes. */
+/** The server's limit on names, in bytes. */
 const MAX_NAME = 32;
 
 export class JoinScreen {
@@ -22,7 +22,7 @@ export class JoinScreen {
   private readonly problem = h("p", { class: "bad", role: "alert", hidden: true, "data-testid": "problem" });
 
   constructor(private readonly join: (name: string, invitation: string) => void) {
-    // Behind the #, where no server's log sees it.
+    // After the #, so that it is in no server's log.
     const given = new URLSearchParams(location.hash.slice(1));
     const usual = localStorage.getItem(NAME) ?? `guest-${Math.floor(Math.random() * 900 + 100)}`;
     this.name.value = given.get("name") ?? usual;
@@ -47,13 +47,13 @@ export class JoinScreen {
     setText(this.problem, problem);
     setShown(this.problem, problem !== "");
     this.busy(false);
-    // The arena loads for a while: who has gone to the bar by keyboard in that time stays there.
+    // The arena takes a while to load: a user who has moved the focus to the bar meanwhile keeps it there.
     if (document.activeElement?.closest("#bar")) return;
     this.name.focus();
     this.name.select();
   }
 
-  /** The server asks for an invitation. */
+  /** Asks for the invitation that the server requires. */
   askInvitation(): void {
     setShown(this.invited, true);
   }

@@ -1,4 +1,4 @@
-/** Events become something to see and hear: tracers, flashes, lines in the feed. */
+/** Turns events into effects, sounds and lines in the feed. */
 
 import type { Event } from "@foveate/client/arena";
 import type { Hud } from "./hud/hud.js";
@@ -9,7 +9,7 @@ import type { Sound } from "./sound.js";
 import { TEAMS } from "./teams.js";
 
 export class Narrator {
-  /** One's own shots that the server told of, and those that met somebody. */
+  /** The player's own shots that the server reported, and those that hit. */
   readonly shots = { told: 0, hits: 0 };
 
   constructor(
@@ -62,7 +62,7 @@ export class Narrator {
 
   private shot(event: Extract<Event, { is: "shot" }>, pointer: { x: number; y: number }): void {
     if (event.player === this.client.player && (event.unit === null || this.hud.steers)) {
-      // One's own was shown when it was fired; whether it met somebody, the server knows.
+      // The player's own shot was shown when it was fired; only the server knows whether it hit.
       this.shots.told += 1;
       if (event.hits > 0) {
         this.shots.hits += 1;
@@ -92,7 +92,7 @@ export class Narrator {
     if (event.player === this.client.player) this.hud.killedBy(this.client.nameOf(event.by));
   }
 
-  /** From the middle of the screen. */
+  /** Distance from the middle of the screen. */
   private distance(at: Seen): number {
     const { camera } = this.picture;
     return Math.hypot(at.x - camera.x, at.y - camera.y);

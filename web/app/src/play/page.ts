@@ -1,4 +1,4 @@
-/** Play: the map behind a name, then the game. */
+/** Play: the map behind a form for the name, then the game. */
 
 import "../style/play.css";
 import { Container } from "pixi.js";
@@ -17,7 +17,7 @@ import { Picture } from "./picture.js";
 import { UnitPlaces } from "./rules/units.js";
 import type { ArenaClient } from "./sight.js";
 
-/** Between two attempts to reach a server that is away, in milliseconds. */
+/** Time between two attempts to reach the server, in milliseconds. */
 const RETRY = 2_000;
 
 export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> {
@@ -50,7 +50,7 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
       facts.game.frames.add(now, performance.now());
       return;
     }
-    // Before the game, the camera strolls over the map.
+    // Before the game the camera moves slowly over the map.
     picture.camera.x = shape.side * (0.5 + 0.22 * Math.cos(now / 23_000));
     picture.camera.y = shape.side * (0.5 + 0.22 * Math.sin(now / 17_000));
     picture.camera.place(layer);
@@ -106,7 +106,7 @@ interface Loaded {
   places: UnitPlaces;
 }
 
-/** The map and the schema of the server; waits for a server that is away. */
+/** The server's map and schema; waits for a server that does not answer. */
 async function loaded(notice: HTMLElement, cleanup: Cleanup): Promise<Loaded | null> {
   while (!cleanup.isDone) {
     try {
@@ -140,12 +140,12 @@ async function fetched(path: string): Promise<string> {
   return answer.text();
 }
 
-/** A server that came back may have another map: then this page is of no use any more. */
+/** A server that came back may have another map, for which the page must be reloaded. */
 async function reloadIfChanged(text: string): Promise<void> {
   try {
     if ((await fetched("/arena.json")) !== text) location.reload();
   } catch (error) {
-    // It went away again; the client is on it.
+    // The server is gone again; the client is already reconnecting.
     if (!(error instanceof Away)) throw error;
   }
 }

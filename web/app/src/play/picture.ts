@@ -13,14 +13,14 @@ import { Names } from "./draw/names.js";
 import { Places } from "./draw/places.js";
 import type { Sight } from "./sight.js";
 
-/** The screen's mean side shows so many units. */
+/** World units along the screen's mean side. */
 const SHOWN_UNITS = 54;
-/** Zoomed, everything is this much smaller. */
+/** Scale when zoomed out. */
 const ZOOM = 0.55;
-/** How far the camera runs ahead to where one aims, as a share of the way. */
+/** How far the camera moves towards the aim, as a share of the distance. */
 const AHEAD = 0.16;
 const AHEAD_ZOOMED = 0.34;
-/** How quickly the camera follows, per second. */
+/** The rate at which the camera follows, per second. */
 const FOLLOW = 9;
 
 export class Picture {
@@ -36,7 +36,7 @@ export class Picture {
 
   constructor(
     private readonly stage: Stage,
-    /** Holds the ground already. */
+    /** Contains the ground already. */
     world: Container,
     readonly map: MapShape,
   ) {
@@ -55,7 +55,7 @@ export class Picture {
     });
   }
 
-  /** Follows a point, looking ahead to where the hand points. */
+  /** Follows a point, looking ahead towards the aim. */
   follow(
     focus: { x: number; y: number },
     pointer: { x: number; y: number },
@@ -85,7 +85,7 @@ export class Picture {
     this.names.draw(others, nameOf, camera, size, colours);
   }
 
-  /** The part of the world that is on the screen. */
+  /** The part of the world that is visible. */
   window(): { x: number; y: number; width: number; height: number } {
     const { camera, stage } = this;
     const [width, height] = [stage.width() / camera.scale, stage.height() / camera.scale];

@@ -1,4 +1,4 @@
-/** What is on the screen in this frame: every replica sampled once, for all who draw. */
+/** What is on the screen in this frame: every replica is sampled once, for everything that draws it. */
 
 import { type Client, idOrigin, idSerial, newSample, type Sample } from "@foveate/client";
 import { type Action, AVATAR, BASE, type Controls, type Event, ITEM, MATCH, UNIT } from "@foveate/client/arena";
@@ -10,9 +10,9 @@ export type ArenaClient = Client<Controls, Action, Event>;
 export interface Seen {
   readonly id: bigint;
   readonly kind: number;
-  /** Whose: the origin of its id. */
+  /** Its player: the origin of its id. */
   readonly player: number;
-  /** 1 and on for units. */
+  /** 0 for the avatar, from 1 on for units. */
   readonly serial: number;
   x: number;
   y: number;
@@ -21,7 +21,7 @@ export interface Seen {
   health: number;
   frozen: boolean;
   lanes: Int32Array;
-  /** When it lost health, by the page's clock. */
+  /** When it last lost health, by the page's clock. */
   hurtAt: number;
 }
 
@@ -32,7 +32,7 @@ export class Sight {
   readonly units: Seen[] = [];
   /** The match's state; null before it is known. */
   match: Int32Array | null = null;
-  /** One's own avatar; null before it is known. */
+  /** The player's own avatar; null before it is known. */
   me: Seen | null = null;
   private readonly known = new Map<bigint, Seen>();
   private readonly sample: Sample = newSample();
@@ -128,7 +128,7 @@ export class Sight {
     else if (seen.kind === UNIT) this.units.push(seen);
   }
 
-  /** Replicas come and go all the time; what is remembered of them must not pile up. */
+  /** Forgets replicas that are gone, so that the tables do not grow. */
   private forget(): void {
     const listed = this.avatars.length + this.bases.length + this.items.length + this.units.length;
     if (this.known.size <= listed) return;

@@ -1,16 +1,16 @@
-/** Short sounds, made on the spot: nothing to load. Off with a button, which is remembered. */
+/** Short synthesised sounds, so nothing is loaded. A button switches them off, which is remembered. */
 
 const KEPT = "foveate.sound";
-/** All of it, 0 to 1: a companion, no concert. */
+/** The overall volume, 0 to 1. */
 const VOLUME = 0.14;
-/** Farther away than this nothing is heard, in units. */
+/** Sounds farther away than this are not played, in units. */
 const EARSHOT = 45;
-/** Sounds at once; more are a noise. */
+/** Most sounds at a time. */
 const MAX_VOICES = 10;
 
 interface Tone {
   shape: OscillatorType;
-  /** Hertz at the beginning and at the end. */
+  /** Frequency in hertz at the start and at the end. */
   from: number;
   to: number;
   seconds: number;
@@ -39,7 +39,7 @@ export class Sound {
     localStorage.setItem(KEPT, this.isOn ? "off" : "on");
   }
 
-  /** Quieter with the distance. Only after somebody pressed something: browsers see to that. */
+  /** Plays a sound, quieter with distance. Browsers allow it only after the user has pressed something. */
   play(name: keyof typeof TONES, distance = 0): void {
     const loud = VOLUME * Math.max(0, 1 - distance / EARSHOT) ** 2;
     if (loud < 0.002 || !this.isOn || this.voices >= MAX_VOICES) return;

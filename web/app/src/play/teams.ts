@@ -1,3 +1,3 @@
-/** Teams have names, so that colour is never all there is. */
+/** Names of teams, so that colour is never the only distinction. */
 
-export const TEAMS = ["nobody", "Blue", "Orange"] as const;
+export const TEAMS = ["no team", "Blue", "Orange"] as const;

@@ -1,11 +1,11 @@
-/** Two sticks and a few buttons for fingers. */
+/** Two sticks and a few buttons for touch screens. */
 
 import { type Cleanup, h } from "../ui/dom.js";
 import type { Hand } from "./hand.js";
 
 /** How far a stick goes, in pixels. */
 const TRAVEL = 46;
-/** An aiming stick that is pushed this far fires. */
+/** How far an aiming stick must be pushed to fire. */
 const FIRES_FROM = 0.85;
 
 export function touch(host: HTMLElement, hand: Hand, cleanup: Cleanup): void {
@@ -15,7 +15,7 @@ export function touch(host: HTMLElement, hand: Hand, cleanup: Cleanup): void {
   });
   const aim = stick("Aim; push to the edge to fire", (along, up) => {
     const pushed = Math.hypot(along, up);
-    // The last aim stays when the finger is gone.
+    // The last aim stays when the finger is lifted.
     if (pushed > 0.15) hand.stickAim = Math.atan2(up, along);
     hand.stickFires = pushed > FIRES_FROM;
   });
@@ -32,7 +32,7 @@ export function touch(host: HTMLElement, hand: Hand, cleanup: Cleanup): void {
   host.append(pads);
   cleanup.add(() => pads.remove());
   pads.hidden = !matchMedia("(pointer: coarse)").matches;
-  // A laptop with a touch screen shows the sticks once somebody touches it.
+  // On a laptop with a touch screen, the sticks appear with the first touch.
   cleanup.listen(host, "pointerdown", (event: PointerEvent) => {
     if (event.pointerType === "touch") pads.hidden = false;
   });

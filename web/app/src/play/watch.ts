@@ -1,12 +1,15 @@
-/** Watching team mates while one is out. The server allows nothing else, so the camera stays with one's own avatar. */
+/**
+ * Watching team mates while the player is dead. The server allows nothing else, so the camera stays with the own avatar
+ * otherwise.
+ */
 
 import { WATCH_AFTER_MS } from "./rules/weapons.js";
 import type { ArenaClient, Seen, Sight } from "./sight.js";
 
 export class Watch {
-  /** Whose eyes one looks through; null: one's own. */
+  /** The watched avatar; null for the own one. */
   whom: bigint | null = null;
-  /** When one was first seen to be out, by the page's clock. */
+  /** When the player was first seen to be dead, by the page's clock. */
   private fell: number | null = null;
 
   private now = 0;
@@ -16,7 +19,7 @@ export class Watch {
     private readonly sight: Sight,
   ) {}
 
-  /** Whether the server lets one watch anybody now: one has been out for a while. */
+  /** Whether the server allows watching now: the player has been dead for a while. */
   get isAllowed(): boolean {
     return this.fell !== null && this.now - this.fell >= WATCH_AFTER_MS;
   }
@@ -26,7 +29,7 @@ export class Watch {
     else this.own();
   }
 
-  /** The next mate who plays, or the one before. */
+  /** Watches the next living team mate, or the previous one. */
   next(by: 1 | -1): void {
     const team = this.sight.me?.team;
     if (!this.isAllowed) return;
@@ -47,21 +50,24 @@ export class Watch {
     this.client.watch(null);
   }
 
-  /** After a break: in a new session the server knows of nobody, in one that went on of whom one watched before. */
+  /**
+   * After a reconnect: a new session does not know the watched player, and a resumed one still has the last one
+   * requested.
+   */
   again(): void {
     this.client.watch(this.whom);
   }
 
-  /** Whom to look at in this frame. */
+  /** The avatar to look at in this frame. */
   update(now: number): Seen | null {
     this.now = now;
     const { me } = this.sight;
-    // Whose own avatar is not known for a moment is not back for that.
+    // If the own avatar is unknown for a moment, the player is not alive again.
     if (me !== null) this.fell = me.health === 0 ? (this.fell ?? now) : null;
     if (this.fell === null) this.own();
     if (this.whom === null) return me;
     const seen = this.sight.get(this.whom);
-    // Whoever left is not watched any longer.
+    // A player that left is no longer watched.
     if (!seen || !this.client.object(this.whom)) {
       this.own();
       return this.sight.me;

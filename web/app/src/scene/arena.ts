@@ -1,18 +1,18 @@
-/** Where the arena's fields lie in the lanes of a state: read straight from there, frame by frame. */
+/** Positions of the arena's fields in the lanes of a state, which are read directly in each frame. */
 
 import type { Schema } from "@foveate/client";
 import { AVATAR, BASE, ITEM, MATCH, UNIT } from "@foveate/client/arena";
 
-/** How an object looks from afar. */
+/** An object's look on the map. */
 export interface Glance {
-  /** 1 or 2; 0 is nobody's. */
+  /** 1 or 2; 0 for none. */
   team: 0 | 1 | 2;
   alive: boolean;
   shield: boolean;
 }
 
 type Lanes = ArrayLike<number>;
-/** Reads a field's first lane; `at` says which that is. */
+/** Reads a field's first lane; `at` is its index. */
 export interface Read {
   (lanes: Lanes): number;
   readonly at: number;
@@ -62,7 +62,7 @@ export class ArenaFields {
   }
 }
 
-/** A team's number, whatever came. */
+/** A valid team number for any value. */
 export function team(value: number): 0 | 1 | 2 {
   return value === 1 || value === 2 ? value : 0;
 }

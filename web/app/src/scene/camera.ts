@@ -1,11 +1,11 @@
-/** Which part of the world is on the screen. The world's y runs north, the screen's down. */
+/** The visible part of the world. The world's y points north, the screen's down. */
 
 import type { Container } from "pixi.js";
 
 export class Camera {
   x = 0;
   y = 0;
-  /** Pixels a unit. */
+  /** Pixels per unit. */
   scale = 8;
 
   constructor(
@@ -13,7 +13,7 @@ export class Camera {
     private readonly height: () => number,
   ) {}
 
-  /** Puts a container of world coordinates where it belongs. */
+  /** Positions a container of world coordinates. */
   place(world: Container): void {
     world.scale.set(this.scale, -this.scale);
     world.position.set(this.screenX(0), this.screenY(0));
@@ -35,7 +35,7 @@ export class Camera {
     return this.y - (screenY - this.height() / 2) / this.scale;
   }
 
-  /** Zooms so that the point under the pointer stays there. */
+  /** Zooms so that the point under the pointer stays in place. */
   zoomAt(screenX: number, screenY: number, factor: number, limits: [number, number]): void {
     const [x, y] = [this.worldX(screenX), this.worldY(screenY)];
     this.scale = Math.min(limits[1], Math.max(limits[0], this.scale * factor));
@@ -43,7 +43,7 @@ export class Camera {
     this.y += y - this.worldY(screenY);
   }
 
-  /** Shows the square `0..side` whole. */
+  /** Shows the whole square `0..side`. */
   fit(side: number, margin = 24): void {
     const room = Math.min(this.width(), this.height()) - 2 * margin;
     this.scale = Math.max(0.1, room / side);

@@ -1,4 +1,4 @@
-/** The arena's document, `/arena.json`, as far as drawing goes. */
+/** The arena's document `/arena.json`, with what is needed for drawing. */
 
 import { type ArenaDocument, SUBUNITS } from "@foveate/client/arena";
 import type { MapShape } from "./ground.js";

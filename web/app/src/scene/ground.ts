@@ -3,16 +3,16 @@
 import { Container, Graphics } from "pixi.js";
 import type { Palette } from "../ui/theme.js";
 
-/** What both pages need of the arena's document. */
+/** The part of the arena's document that both pages need. */
 export interface MapShape {
   side: number;
   /** Outlines in world units: x0, y0, x1, y1, … */
   obstacles: number[][];
 }
 
-/** Width of the grid's cells, in units: an eye's measure of distance. */
+/** Width of the grid's cells, in units: a visual measure of distance. */
 const CELL = 10;
-/** How far the walls' shade falls, in units. */
+/** Offset of the walls' shadows, in units. */
 const SHADE = 0.55;
 
 export class Ground {

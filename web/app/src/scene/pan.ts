@@ -1,20 +1,20 @@
-/** Moves a camera by hand: drag, wheel, two fingers, arrow keys; tells clicks from drags. */
+/** Moves a camera by drag, wheel, two fingers and arrow keys; distinguishes clicks from drags. */
 
 import type { Cleanup } from "../ui/dom.js";
 import type { Camera } from "./camera.js";
 
 export interface PanOptions {
   camera: Camera;
-  /** Least and greatest scale. */
+  /** Smallest and largest scale. */
   limits: () => [number, number];
   onClick: (screenX: number, screenY: number) => void;
-  /** Somebody took the camera. */
+  /** Called when the user moves the camera. */
   onMove: () => void;
 }
 
 /** A press that moves less than this is a click, in pixels. */
 const CLICK = 5;
-/** What an arrow key moves, in pixels. */
+/** Distance that an arrow key moves, in pixels. */
 const STEP = 60;
 
 export function pan(canvas: HTMLElement, options: PanOptions, cleanup: Cleanup): void {

@@ -1,4 +1,4 @@
-/** Sprites by key: kept while they are wanted, reused when not. Frames allocate nothing. */
+/** Sprites by key: kept while they are used, and reused afterwards. Frames allocate nothing. */
 
 import { type Container, Sprite, type Texture } from "pixi.js";
 import { DETAIL, LARGE } from "./textures.js";
@@ -18,7 +18,7 @@ export class SpritePool<K> {
     this.wanted.clear();
   }
 
-  /** The sprite of a key in this frame, `radius` world units large. */
+  /** The sprite for a key in this frame, with a radius in world units. */
   take(key: K, texture: Texture, radius: number): Sprite {
     this.wanted.add(key);
     let sprite = this.shown.get(key);
@@ -45,7 +45,7 @@ export class SpritePool<K> {
     return sprite;
   }
 
-  /** Puts away what this frame did not take. */
+  /** Hides sprites that this frame did not use. */
   end(): void {
     for (const [key, sprite] of this.shown) {
       if (this.wanted.has(key)) continue;

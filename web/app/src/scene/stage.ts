@@ -14,12 +14,12 @@ export interface Stage {
   onPalette: (listener: (palette: Palette) => void) => void;
 }
 
-/** More than two device pixels for one of ours cost time and are not seen in motion. */
+/** More than two device pixels per CSS pixel cost time and cannot be seen in motion. */
 const MAX_RESOLUTION = 2;
 
 const resolution = (): number => Math.min(devicePixelRatio || 1, MAX_RESOLUTION);
 
-/** Whether pictures are made without a graphics card. */
+/** Whether rendering has no graphics card. */
 function isSoftware(): boolean {
   const context = document.createElement("canvas").getContext("webgl");
   const info = context?.getExtension("WEBGL_debug_renderer_info");
@@ -28,11 +28,11 @@ function isSoftware(): boolean {
   return /swiftshader|llvmpipe|software/i.test(name);
 }
 
-/** Frames a second of what moves little: with a graphics card, and without. */
+/** Frames per second for contents that move little: with a graphics card, and without. */
 const CALM_FPS = 30;
 const SLOW_FPS = 10;
 
-/** `calm`: what is shown moves little, and may take its time. */
+/** `calm` marks contents that move little and may be drawn less often. */
 export async function stage(host: HTMLElement, cleanup: Cleanup, calm = false): Promise<Stage | null> {
   const app = new Application();
   const software = isSoftware();
@@ -40,7 +40,7 @@ export async function stage(host: HTMLElement, cleanup: Cleanup, calm = false): 
     preference: "webgl",
     backgroundAlpha: 1,
     background: palette().ground,
-    // Smoothing by samples costs a processor more than it is worth to the eye.
+    // Multisampling costs a processor more than it is worth.
     antialias: calm || !software,
     autoDensity: true,
     resolution: resolution(),
@@ -55,7 +55,7 @@ export async function stage(host: HTMLElement, cleanup: Cleanup, calm = false): 
   host.append(app.canvas);
   if (calm) app.ticker.maxFPS = software ? SLOW_FPS : CALM_FPS;
   const resize = new ResizeObserver(() => {
-    // Who zooms the page has another number of device pixels, too.
+    // Zooming the page changes the number of device pixels, too.
     app.renderer.resize(Math.max(1, host.clientWidth), Math.max(1, host.clientHeight), resolution());
   });
   resize.observe(host);

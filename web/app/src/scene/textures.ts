@@ -1,23 +1,23 @@
 /**
- * The few pictures that everything moving is made of, drawn once in white and tinted: any number of
- * sprites then goes to the screen in one batch.
+ * The few pictures of everything that moves, drawn once in white and tinted, so that any number of sprites is drawn in
+ * one batch.
  */
 
 import { Graphics, type Renderer, type Texture } from "pixi.js";
 
-/** Pixels a world unit in the pictures: enough for the nearest zoom. */
+/** Pixels per world unit in the pictures: enough for the nearest zoom. */
 export const DETAIL = 32;
-/** The same for circles that are many units wide: a radius in pixels. */
+/** The same for circles that are many units wide: pixels per radius. */
 export const LARGE = 160;
 
 export interface Textures {
   /** A body of radius 1 that looks along +x. */
   avatar: Texture;
-  /** The same, hollow: a replica beside the truth. */
+  /** The same as an outline: a replica beside the true place. */
   ghost: Texture;
-  /** A circle's edge of radius 1. */
+  /** The edge of a circle of radius 1. */
   ring: Texture;
-  /** Edge and area of something large, `LARGE` pixels a radius. */
+  /** Edge and area of a large circle, with `LARGE` pixels per radius. */
   hoop: Texture;
   disc: Texture;
   /** A unit: a small square on its corner. */
@@ -32,14 +32,14 @@ export interface Textures {
 export function textures(renderer: Renderer): Textures {
   const made = (draw: (g: Graphics) => void, detail = DETAIL): Texture => {
     const graphics = new Graphics();
-    // A square that is not seen keeps every picture's centre at its anchor.
+    // An invisible square keeps every picture's centre at its anchor.
     graphics.rect(-1.45 * detail, -1.45 * detail, 2.9 * detail, 2.9 * detail).fill({ alpha: 0 });
     draw(graphics);
     const texture = renderer.generateTexture({
       target: graphics,
       resolution: 2,
       antialias: true,
-      // From afar a thin line would fall between the pixels.
+      // At a small scale a thin line would fall between pixels.
       textureSourceOptions: { autoGenerateMipmaps: true },
     });
     graphics.destroy();

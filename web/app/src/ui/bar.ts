@@ -16,7 +16,7 @@ export function bar(entries: readonly Entry[], go: (path: string) => void): (pat
         href: entry.path,
         "data-testid": `nav-${entry.title.toLowerCase()}`,
         onclick: (event: MouseEvent) => {
-          // With a modifier the browser opens a tab, as everywhere.
+          // With a modifier key the browser opens a tab, as everywhere.
           if (event.ctrlKey || event.metaKey || event.shiftKey) return;
           event.preventDefault();
           go(entry.path);

@@ -1,4 +1,4 @@
-/** Elements in one expression, and the few things that every page does with them. */
+/** Creates elements in one expression, and other helpers for all pages. */
 
 type Child = Node | string | null | undefined;
 type Attributes = Record<string, unknown>;
@@ -22,33 +22,33 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** Writes text only where it differs: a page that shows figures 60 times a second stays idle. */
+/** Sets a text only if it differs, so that a page that shows figures 60 times a second stays idle. */
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Shows or hides, likewise. */
+/** Shows or hides an element only if that is a change. */
 export function setShown(element: HTMLElement, shown: boolean): void {
   if (element.hidden === shown) element.hidden = !shown;
 }
 
-/** What a page did that must be undone when another takes its place. */
+/** Actions of a page that must be undone when another page replaces it. */
 export class Cleanup {
   private readonly undo: (() => void)[] = [];
   private isOver = false;
 
-  /** Whether the page has gone: what was awaited meanwhile is not wanted any more. */
+  /** Whether the page is closed: what was awaited meanwhile is not needed any more. */
   get isDone(): boolean {
     return this.isOver;
   }
 
-  /** What was made too late is undone at once. */
+  /** Registers an undo; runs it at once if the page is closed already. */
   add(undo: () => void): void {
     if (this.isOver) undo();
     else this.undo.push(undo);
   }
 
-  /** Listens until the page goes. */
+  /** Listens until the page is closed. */
   listen<T extends EventTarget>(
     target: T,
     type: string,
@@ -59,7 +59,7 @@ export class Cleanup {
     this.add(() => target.removeEventListener(type, listener as EventListener, options));
   }
 
-  /** Calls `tick` every so many milliseconds until the page goes. */
+  /** Calls `tick` at an interval until the page is closed. */
   every(milliseconds: number, tick: () => void): void {
     const timer = setInterval(tick, milliseconds);
     this.add(() => clearInterval(timer));

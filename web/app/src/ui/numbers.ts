@@ -1,4 +1,4 @@
-/** Figures as people read them. */
+/** Numbers as people read them. */
 
 export function bytes(count: number): string {
   if (!Number.isFinite(count)) return "–";

@@ -6,7 +6,7 @@ export interface Column<T> {
   title: string;
   about?: string;
   text: (row: T) => string;
-  /** What it is sorted by. */
+  /** The value to sort by. */
   key: (row: T) => number | string;
 }
 
@@ -18,13 +18,13 @@ export interface SortedTable<T> {
 export interface TableOptions<T> {
   columns: readonly Column<T>[];
   testid: string;
-  /** The column and direction at the beginning. */
+  /** The initial column and direction. */
   sorted?: { column: number; descending: boolean };
   onClick?: (row: T) => void;
   isPicked?: (row: T) => boolean;
-  /** What a row is known by: while somebody points at the table, none runs away from under the pointer. */
+  /** The identity of a row: while the pointer is over the table, rows stay in place. */
   id: (row: T) => unknown;
-  /** More rows than this are counted, not shown. */
+  /** Rows beyond this are counted, not shown. */
   limit: number;
 }
 

@@ -1,4 +1,4 @@
-/** Light and dark: the system's choice until somebody chooses; and the same colours for the canvas. */
+/** Light and dark: the system's setting until the user chooses; with the same colours for the canvas. */
 
 const KEPT = "foveate.theme";
 const listeners = new Set<() => void>();
@@ -17,7 +17,7 @@ export function toggleTheme(): void {
   applyTheme();
 }
 
-/** Tells the style sheet, then all who draw. */
+/** Updates the style sheet, and then all listeners. */
 export function applyTheme(): void {
   document.documentElement.dataset.theme = theme();
   for (const listener of listeners) listener();
@@ -31,7 +31,7 @@ export function onTheme(listener: () => void): () => void {
 
 system.addEventListener("change", applyTheme);
 
-/** A colour of the style sheet, as Pixi takes it. */
+/** A colour of the style sheet as a number for Pixi. */
 export function colour(name: string): number {
   const text = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const hex = /^#([0-9a-f]{6})$/i.exec(text);
@@ -39,7 +39,7 @@ export function colour(name: string): number {
   return Number.parseInt(hex[1]!, 16);
 }
 
-/** The colours that both canvases draw with. */
+/** The colours of both canvases. */
 export interface Palette {
   ground: number;
   grid: number;
@@ -64,7 +64,7 @@ export function palette(): Palette {
     wallShade: colour("wall-shade"),
     ink: colour("ink"),
     soft: colour("soft"),
-    teams: [colour("nobody"), colour("team-1"), colour("team-2")],
+    teams: [colour("no-team"), colour("team-1"), colour("team-2")],
     accent: colour("accent"),
     good: colour("good"),
     warn: colour("warn"),

@@ -1,4 +1,4 @@
-/** The avatar's rule, `use_hands` in `arena/src/game/avatar.rs`, on lanes: what a client predicts of itself. */
+/** The avatar's rule, `use_hands` in `arena/src/game/avatar.rs`, on lanes: how a client predicts its own avatar. */
 import { fieldOf } from "../wire/schema.js";
 import type { Field, Kind } from "../wire/schema.js";
 import { angleToSteps } from "../wire/values.js";
@@ -9,17 +9,17 @@ import type { Body } from "./movement.js";
 import { WEAPONS } from "./shapes.js";
 import type { Controls } from "./shapes.js";
 
-/** Steps of velocity in one of an avatar's replicated velocity. */
+/** Steps of the movement's velocity in one of the replicated velocity. */
 const VELOCITY_STEP = 64;
-/** Steps of the movement's yaw in one of an avatar's. */
+/** Steps of the movement's yaw in one of the avatar's yaw. */
 const YAW_STEP = 64;
 const YAW_STEPS = 1024;
-/** How long changing a weapon takes, the longest cooldown, and those of blaster, scatter and lance, in milliseconds. */
+/** Milliseconds to change the weapon, of the longest cooldown, and of the cooldowns of blaster, scatter and lance. */
 const CHANGE_MS = 300;
 const LONGEST_MS = 1_600;
 const COOLDOWN_MS = [400, 750, 1_600] as const;
 
-/** Where the lanes lie that the rule reads and writes. */
+/** The lanes that the rule reads and writes. */
 interface Lanes {
   readonly x: number;
   readonly yaw: number;
@@ -30,7 +30,7 @@ interface Lanes {
   readonly weapon: number;
 }
 
-/** Predicts one's own avatar. */
+/** Predicts the player's own avatar. */
 export class AvatarRule {
   private readonly lanes: Lanes;
   private readonly body: Body = { x: 0, y: 0, vx: 0, vy: 0 };
@@ -65,7 +65,7 @@ export class AvatarRule {
     const left = this.ticksLeft(state[lanes.ready], now);
     const weapon = WEAPONS.indexOf(input.hands);
     if (weapon !== state[lanes.weapon]) {
-      // Another weapon is no way around the cooldown of the first.
+      // Changing the weapon does not shorten the cooldown of the first one.
       state[lanes.weapon] = weapon;
       state[lanes.ready] = (now + Math.max(left, this.ticks(CHANGE_MS))) & 0xffff;
     } else if (input.fire !== null && left === 0) {
@@ -90,7 +90,7 @@ export class AvatarRule {
     state[lanes.x + 1] = body.y;
     state[lanes.vx] = Math.trunc(body.vx / VELOCITY_STEP);
     state[lanes.vy] = Math.trunc(body.vy / VELOCITY_STEP);
-    // By way of radians in single precision, as the owner does: it decides halves.
+    // Through radians in single precision, as at the owner: this decides how halves are rounded.
     state[lanes.yaw] = angleToSteps((input.yaw & 0xffff) * ((2 * Math.PI) / 65_536), YAW_STEPS);
   }
 
@@ -98,7 +98,7 @@ export class AvatarRule {
     return Math.floor((milliseconds * this.rate) / 1000);
   }
 
-  /** A time that lies further ahead than is possible is over. */
+  /** A time that is further ahead than possible has passed. */
   private ticksLeft(until: number, now: number): number {
     const left = (until - now) & 0xffff;
     return left <= this.ticks(LONGEST_MS) ? left : 0;

@@ -1,15 +1,15 @@
-/** Where an avatar's centre may not be, in integers: `arena/src/collision.rs`, half-plane by half-plane. */
+/** Places where an avatar's centre cannot be, in integers: `arena/src/collision.rs`, half-plane by half-plane. */
 import { SUBUNITS } from "./map.js";
 import type { ArenaDocument, Point } from "./map.js";
 
 /** Radius of an avatar in 1/256 unit. */
 export const RADIUS = SUBUNITS;
-/** Length to which normals are brought before two are added. */
+/** The length to which normals are scaled before two are added. */
 const NORMAL_LENGTH = 4096;
 /** A cell of the grid is 2^11/256 = 8 units wide. */
 const CELL_BITS = 11;
 
-/** The side of an edge on which a body must stay: outside is where n · place is not below the limit. */
+/** An edge's half-plane in which a body must stay: a place is outside if n · place is not below the limit. */
 export interface Wall {
   readonly nx: number;
   readonly ny: number;
@@ -30,17 +30,17 @@ export function isqrt(n: number): number {
   return Math.floor(Math.sqrt(n));
 }
 
-/** How far a place is outside, times |n|; negative inside. */
+/** The distance of a place outside, times |n|; negative inside. */
 export function outsideBy(wall: Wall, x: number, y: number): number {
   return wall.nx * x + wall.ny * y - wall.limit;
 }
 
-/** What the movement's step needs to know: the walls, the map's size, and the pace of a tick. */
+/** What a step of the movement needs: the walls, the map's size, and the speed per tick. */
 export class CollisionMap {
   readonly pace: Pace;
   private readonly side: number;
   private readonly width: number;
-  /** The walls of the obstacles that reach into each cell, in the obstacles' order. */
+  /** For each cell the walls of the obstacles in it, in the obstacles' order. */
   private readonly cells: Wall[][][];
 
   constructor(map: ArenaDocument) {
@@ -74,7 +74,7 @@ export class CollisionMap {
     return Math.min(Math.max(v, RADIUS), this.side - RADIUS);
   }
 
-  /** The walls of the obstacle that holds a place, which must be inside the border. */
+  /** The walls of the obstacle at a place, which must be inside the border. */
   obstacleAt(x: number, y: number): readonly Wall[] | undefined {
     const near = this.cells[(y >> CELL_BITS) * this.width + (x >> CELL_BITS)];
     return near.find((walls) => walls.every((wall) => outsideBy(wall, x, y) < 0));

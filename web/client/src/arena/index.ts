@@ -1,6 +1,6 @@
 /**
- * The arena in the browser: its map, its movement to the last bit, its shapes; and the adapter that makes `connect` play
- * it. Beside the client, not part of it: a game of one's own has a module like this one.
+ * The arena in the browser: its map, its movement to the last bit, its shapes; and the adapter with which `connect`
+ * plays it. It is separate from the client: other games have a module like this one.
  */
 import type { GameAdapter } from "../client/types.js";
 import { Writer } from "../session/postcard.js";
@@ -23,7 +23,7 @@ export * from "./shapes.js";
 export { cos, sin } from "./trig.js";
 export { Ways } from "./ways.js";
 
-/** The arena as a game that `connect` can play, with what is needed to draw it. */
+/** The arena as a game for `connect`, with what is needed to draw it. */
 export interface ArenaGame extends GameAdapter<Controls, Action, Event> {
   readonly schema: Schema;
   readonly map: ArenaDocument;
@@ -32,7 +32,7 @@ export interface ArenaGame extends GameAdapter<Controls, Action, Event> {
   readonly rule: AvatarRule;
 }
 
-/** The arena of a server: of its `/schema.txt` and its `/arena.json` (see `parseArena`). */
+/** A server's arena, from its `/schema.txt` and its `/arena.json` (see `parseArena`). */
 export function arenaGame(schemaText: string, map: ArenaDocument): ArenaGame {
   const schema = Schema.parse(schemaText);
   const kind = schema.kinds[AVATAR];

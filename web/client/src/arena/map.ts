@@ -1,9 +1,9 @@
-/** The arena's map as its server tells it, `/arena.json`: see `arena/src/document.rs`. */
+/** The arena's map from a server's `/arena.json`; see `arena/src/document.rs`. */
 
-/** A place in 1/256 unit, or in world units where it says so. */
+/** A place in 1/256 unit unless stated otherwise. */
 export type Point = readonly [x: number, y: number];
 
-/** What a page knows of an arena. */
+/** The arena's document, as far as a page needs it. */
 export interface ArenaDocument {
   /** Length of the map's side, in world units. */
   readonly side: number;
@@ -11,11 +11,11 @@ export interface ArenaDocument {
   readonly rate: number;
   /** Outlines, counter-clockwise, in 1/256 unit. */
   readonly obstacles: readonly (readonly Point[])[];
-  /** The graph's nodes, in world units, */
+  /** The graph's nodes, in world units. */
   readonly nodes: readonly Point[];
-  /** and which of them are joined. */
+  /** The graph's edges, as indices of nodes. */
   readonly edges: readonly (readonly [number, number])[];
-  /** Names of the views, by their numbers. */
+  /** Names of the views, by number. */
   readonly views: readonly string[];
   /** Units of each player. */
   readonly units: number;
@@ -24,12 +24,12 @@ export interface ArenaDocument {
 /** Steps of a place in one world unit. */
 export const SUBUNITS = 256;
 
-/** A document that is not one. */
+/** A document is not a valid arena. */
 export class ArenaError extends Error {
   override readonly name = "ArenaError";
 }
 
-/** Holds what was fetched to be a map that can be built. */
+/** Checks that a fetched document is a valid map. */
 export function parseArena(json: unknown): ArenaDocument {
   const map = json as Partial<ArenaDocument> | null;
   const pairs = (list: unknown): boolean =>

@@ -1,14 +1,14 @@
 /**
- * How an avatar moves in one tick: `arena/src/movement.rs`, to the last bit. Places are in 1/256 unit, velocities in
+ * An avatar's movement in one tick: `arena/src/movement.rs`, to the last bit. Places are in 1/256 unit, velocities in
  * 1/65,536 unit per tick, angles in 1/65,536 turn; every intermediate value stays below 2^53.
  */
 import { outsideBy, isqrt } from "./collision.js";
 import type { CollisionMap, Pace, Wall } from "./collision.js";
 import { ONE, cos, sin } from "./trig.js";
 
-/** The input that asks for full speed. */
+/** The input for full speed. */
 export const FULL_INPUT = 127;
-/** Walls that one step may slide along. */
+/** Most walls that one step slides along. */
 const MAX_SLIDES = 4;
 /** Velocity steps in one place step. */
 const VELOCITY_PER_PLACE = 256;
@@ -21,7 +21,7 @@ export interface Body {
   vy: number;
 }
 
-/** How a player wants to walk: keys from −127 to 127, and where the avatar faces. */
+/** A player's movement keys, from −127 to 127, and the avatar's facing. */
 export interface Walk {
   readonly forward: number;
   readonly strafe: number;
@@ -33,7 +33,7 @@ function clamp(v: number, most: number): number {
   return v < -most ? -most : v > most ? most : v;
 }
 
-/** A body, one tick later; `body` itself is changed. */
+/** Advances a body by one tick, in place. */
 export function step(map: CollisionMap, body: Body, walk: Walk): void {
   const { pace } = map;
   body.x = map.insideBorder(body.x);
@@ -67,7 +67,7 @@ function quotient(n: number, d: number): number {
 function limited(x: number, y: number, length: number): [number, number] {
   const squared = x * x + y * y;
   if (squared <= length * length) return [x, y];
-  // One more than the root, rounded down, is more than the length: the result is never too long.
+  // Dividing by one more than the rounded-down root never gives a result that is too long.
   const actual = isqrt(squared) + 1;
   return [quotient(x * length, actual), quotient(y * length, actual)];
 }
@@ -92,10 +92,10 @@ function slide(map: CollisionMap, body: Body): void {
   [body.x, body.y, body.vx, body.vy] = [fromX, fromY, 0, 0];
 }
 
-/** The wall through which the way leads to the goal, which is inside; where the start is inside, too, the nearest. */
+/** The wall through which the body entered; if it started inside, too, the nearest one. */
 function entered(walls: readonly Wall[], fromX: number, fromY: number, goal: Body): Wall {
   let best = walls[0];
-  // Share of the way at which `best` is crossed, as a fraction.
+  // Share of the distance at which `best` is crossed, as a fraction.
   let [share, whole] = [-1, 0];
   for (const wall of walls) {
     const before = outsideBy(wall, fromX, fromY);
@@ -105,13 +105,13 @@ function entered(walls: readonly Wall[], fromX: number, fromY: number, goal: Bod
   }
   if (share >= 0) return best;
   for (const wall of walls) {
-    // Depths are negative: the nearest wall has the greatest.
+    // Depths are negative, so the nearest wall has the greatest.
     if (outsideBy(wall, goal.x, goal.y) * best.length > outsideBy(best, goal.x, goal.y) * wall.length) best = wall;
   }
   return best;
 }
 
-/** To the place on or just outside of the wall that is nearest; rounded away from the obstacle. */
+/** Moves the body to the nearest place on or just outside the wall, rounded away from the obstacle. */
 function pushOut(map: CollisionMap, wall: Wall, body: Body): void {
   const squared = wall.nx * wall.nx + wall.ny * wall.ny;
   const depth = -outsideBy(wall, body.x, body.y);
@@ -120,7 +120,7 @@ function pushOut(map: CollisionMap, wall: Wall, body: Body): void {
   body.y = map.insideBorder(body.y + away(wall.ny));
 }
 
-/** What a wall leaves of a velocity: the part along it, and any part away from it. */
+/** Removes the part of a velocity that points into a wall. */
 function along(wall: Wall, body: Body): void {
   const into = wall.nx * body.vx + wall.ny * body.vy;
   if (into >= 0) return;

@@ -1,41 +1,41 @@
-/** What leaves the server and what players send, as `docs/ARENA.md` fixes it: controls, actions, events, kinds. */
+/** Types of the game's data on the wire, as in `docs/ARENA.md`: controls, actions, events, kinds. */
 import { ReadError } from "../session/postcard.js";
 import type { Reader, Writer } from "../session/postcard.js";
 import { objectId } from "../wire/ids.js";
 import type { Walk } from "./movement.js";
 
-/** Kinds by their numbers in the schema. */
+/** Kinds by number in the schema. */
 export const AVATAR = 0;
 export const BASE = 1;
 export const ITEM = 2;
 export const UNIT = 3;
 export const MATCH = 4;
 
-/** Weapons by their numbers. */
+/** Weapons by number. */
 export const WEAPONS = ["blaster", "scatter", "lance", "dart"] as const;
 export type Weapon = (typeof WEAPONS)[number];
-/** What an item does for its holder, by number. */
+/** Effects of items, by number. */
 export const CHARMS = ["blade", "shield"] as const;
 export type Charm = (typeof CHARMS)[number];
-/** What a unit is about, by number. */
+/** Activities of units, by number. */
 export const DUTIES = ["guard", "march", "follow", "join", "down"] as const;
 export type Duty = (typeof DUTIES)[number];
 
-/** What a player's hands hold: a weapon, or the reins of a unit. */
+/** What a player controls: the avatar with a weapon, or a unit. */
 export type Hands = "blaster" | "scatter" | "lance" | { readonly unit: number };
 
-/** What a player does in one tick. */
+/** A player's input of one tick. */
 export interface Controls {
   readonly walk: Walk;
-  /** Fires along the yaw, at the world as its player saw it: as of this tick. */
+  /** The tick whose world the player saw when firing along the yaw; null for no shot. */
   readonly fire: number | null;
   readonly hands: Hands;
 }
 
-/** What players may ask of objects. */
+/** Requests of players to objects. */
 export type Action = { readonly is: "take" | "drop" | "follow" | "stay" } | { readonly is: "order"; readonly target: number };
 
-/** What is seen and heard. Players by number; `unit` from 0, or null for an avatar. */
+/** Things seen and heard. Players are numbers; `unit` is from 0, or null for an avatar. */
 export type Event =
   | {
       readonly is: "shot";
@@ -58,7 +58,7 @@ export type Event =
   | { readonly is: "began"; readonly round: number }
   | { readonly is: "downed"; readonly player: number; readonly unit: number; readonly by: number };
 
-/** The ids of a player's avatar and of their units, from 0; and that of the match. */
+/** Ids of a player's avatar and units (from 0), and of the match. */
 export function avatarOf(player: number): bigint {
   return objectId(AVATAR, player, 0);
 }
@@ -67,7 +67,7 @@ export function unitOf(player: number, which: number): bigint {
 }
 export const MATCH_ID = objectId(MATCH, 0, 0);
 
-/** Radians as the 1/65,536 turn of a walk. */
+/** Radians in 1/65,536 turn. */
 export function toYaw(radians: number): number {
   return Math.round((radians / (2 * Math.PI)) * 65_536) & 0xffff;
 }

@@ -1,29 +1,29 @@
 /**
- * Where a unit is on its way, worked out from its order as the server does: `arena/src/game/ways.rs`, `graph.rs`,
- * `map.rs`. Only `+ − · /` and roots are used, in the same order, so that doubles agree to the last bit.
+ * A unit's place on its way, computed from its order as on the server: `arena/src/game/ways.rs`, `graph.rs`, `map.rs`.
+ * Only `+ − · /` and roots are used, in the same order, so that doubles agree to the last bit.
  */
 import { SUBUNITS } from "./map.js";
 import type { ArenaDocument, Point } from "./map.js";
 
-/** How fast units go, in units per second. */
+/** Speed of units, in units per second. */
 const SPEED = 5;
-/** Radius of an avatar, and the room that is kept beside it. */
+/** Radius of an avatar, with the distance kept from obstacles. */
 const KEPT_CLEAR = 1 + 0.25;
-/** Width of a grid cell: nodes are looked at cell by cell, which decides ties. */
+/** Width of a grid cell: nodes are searched cell by cell, which decides ties. */
 const CELL = 12;
-/** Of so many near nodes the nearest one that can be walked to is taken. */
+/** Of this many near nodes, the nearest that can be walked to is used. */
 const CANDIDATES = 8;
-/** Ways that are remembered; when there are more, all are forgotten. */
+/** Ways that are cached; when there are more, all are dropped. */
 const MAX_WAYS = 1024;
 
-/** A half-plane: inside is where n · p is not above the offset. */
+/** A half-plane: a place is inside if n · p is not above the offset. */
 interface Plane {
   readonly nx: number;
   readonly ny: number;
   readonly offset: number;
 }
 
-/** A corner of a way, and how far it is from the start. */
+/** A corner of a way, with its distance from the start. */
 interface Corner {
   readonly at: Point;
   readonly far: number;
@@ -53,17 +53,17 @@ export class Ways {
   }
 
   /**
-   * Where a unit is that set out from `from` (1/256 unit) for a node at tick `since`; `tick` may have a fraction. Also
-   * whether it has arrived.
+   * The place of a unit that set out from `from` (1/256 unit) for a node at tick `since`; `tick` may have a fraction.
+   * Also whether it has arrived.
    */
   unitAt(from: Point, target: number, since: number, tick: number): { at: Point; arrived: boolean } {
     const passed = tick - since;
-    // A tick before the order is one of a server that started anew.
+    // A tick before the order's belongs to a server that restarted.
     const ticks = passed > 0 && passed < 2 ** 31 ? passed : 0;
     return after(this.toNode(from, target), (ticks * SPEED) / this.map.rate);
   }
 
-  /** The node nearest to a point (world units) that can be walked to from there: where a unit is sent by a click. */
+  /** The nearest node to a point (world units) that can be walked to from there, which is where a click sends units. */
   nodeNear(at: Point): number {
     let nearest = 0;
     for (const radius of [CELL, 3 * CELL, this.map.side * 2]) {
@@ -89,7 +89,7 @@ export class Ways {
     return near.map(({ node }) => node);
   }
 
-  /** Whether an avatar can walk straight from one point to another without coming near an obstacle. */
+  /** Whether an avatar can walk straight from one point to another without touching an obstacle. */
   private isWalkable(a: Point, b: Point): boolean {
     return !this.shapes.some((shape) => crosses(shape, a, b));
   }
@@ -108,7 +108,7 @@ export class Ways {
     const { nodes } = this.map;
     const corners: Corner[] = [{ at: from, far: 0 }];
     const way = this.path(this.nodeNear(from), Math.min(target, nodes.length - 1));
-    // From between two nodes it does not lead back to the first.
+    // A way that starts between two nodes does not go back to the first.
     while (way.length > 1 && this.isWalkable(from, nodes[way[1]])) way.shift();
     for (const node of way) {
       const last = corners[corners.length - 1];
@@ -118,7 +118,7 @@ export class Ways {
     return corners;
   }
 
-  /** The shortest way between two nodes, both included; empty if there is none. Ties go to the lower node. */
+  /** The shortest way between two nodes, including both; empty if there is none. Ties go to the lower node. */
   private path(from: number, to: number): number[] {
     const { nodes } = this.map;
     const visits = new Map([[from, { before: from, travelled: 0 }]]);
@@ -149,7 +149,7 @@ function trace(visits: ReadonlyMap<number, { before: number }>, from: number, to
   return way.reverse();
 }
 
-/** The place after a distance, and whether it is the end. */
+/** The place at a distance along a way, and whether it is the end. */
 function after(way: readonly Corner[], walked: number): { at: Point; arrived: boolean } {
   const next = way.findIndex((corner) => corner.far > walked);
   if (next < 0) return { at: way[way.length - 1].at, arrived: true };
@@ -168,7 +168,7 @@ function byCell({ side, nodes }: ArenaDocument): number[] {
   return nodes.map((_, node) => node).sort((a, b) => cellOf[a] - cellOf[b] || a - b);
 }
 
-/** An outline as half-planes, pushed outwards, every corner cut by one more: `ConvexPolygon::planes`. */
+/** An outline as half-planes, moved outwards, with every corner cut by another one: `ConvexPolygon::planes`. */
 function planes(outline: readonly Point[]): Plane[] {
   const n = outline.length;
   const unit = ([x, y]: Point): Point | null => {
@@ -190,7 +190,7 @@ function planes(outline: readonly Point[]): Plane[] {
   });
 }
 
-/** Whether some part of a line lies within all half-planes. */
+/** Whether part of a line is within all half-planes. */
 function crosses(shape: readonly Plane[], a: Point, b: Point): boolean {
   let [enter, exit] = [0, 1];
   for (const { nx, ny, offset } of shape) {
@@ -212,7 +212,7 @@ function isBefore(a: Open, b: Open): boolean {
   return a.estimate < b.estimate || (a.estimate === b.estimate && a.node < b.node);
 }
 
-/** A heap that gives the shortest estimate first, of equals the lower node. */
+/** A heap that returns the smallest estimate first, and the lower node among equals. */
 class Heap {
   private readonly items: Open[] = [];
 

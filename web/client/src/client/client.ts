@@ -1,4 +1,4 @@
-/** A client with sockets and timers: drives the core once a round, follows its session, and comes back after a break. */
+/** A client with sockets and timers: drives the core once a round, keeps its session's links, and reconnects. */
 import * as say from "../session/messages.js";
 import type { Contact, ServerMessage } from "../session/messages.js";
 import type { Links } from "../transport/open.js";
@@ -17,30 +17,37 @@ import type {
 
 /** How long a server may take to answer a hello, in milliseconds. */
 const WELCOME_LIMIT = 8_000;
-/** And how long it may then take if it says that the player is expected: a region without an owner is taken within 15 s. */
+/**
+ * How long it may then take if it says that the player is expected: a region without an owner is taken over within 15
+ * s.
+ */
 const WAIT_LIMIT = 20_000;
-/** A link on which nothing came for so long is dead. A server says something every second. */
+/** A link on which nothing arrived for this long is dead, in milliseconds. A server sends something every second. */
 const QUIET_LIMIT = 5_000;
-/** After so long without a word from the server its replicas may be out of date. */
+/** When nothing arrived from the server for this long, replicas may be out of date; in milliseconds. */
 const SILENT_LIMIT = 2_000;
-/** WebTransport that lets no datagram through for so long after the welcome is not used again; nor without a welcome. */
+/**
+ * WebTransport on which no datagram arrives for this long after the welcome, or no welcome at all, is not used again.
+ */
 const FIRST_DATAGRAM_LIMIT = 2_500;
-/** The time between two tries to come back: from, to; each is twice the one before, less a random part. */
+/**
+ * The shortest and longest wait between two attempts to reconnect: each is twice the one before, less a random part.
+ */
 const BACKOFF = [250, 5_000] as const;
-/** Tries to come back: some ten minutes. */
+/** Attempts to reconnect: about ten minutes. */
 const MAX_TRIES = 120;
-/** Rounds that are made up for when a timer was late; those before are left out. */
+/** Most rounds that are played late after a slow timer; earlier ones are skipped. */
 const MAX_LATE = 3;
-/** After which refusals coming back is tried again: the server restarts, or has not yet let go of us. */
+/** Refusals after which the client tries again: the server restarts, or has not yet noticed that we left. */
 const PASSING: readonly RefusalCode[] = ["closing", "name-taken", "full", "timeout", "handshake-timeout", "storage"];
 
 export class GameClient<Input, Action, Event> implements Client<Input, Action, Event> {
   state: ClientState = "joining";
   refusal: Refusal | null = null;
   private readonly core: Core<Input, Action, Event>;
-  /** The host's link. */
+  /** The link to the host. */
   private transport: Transport | null = null;
-  /** All others. */
+  /** All other links. */
   private readonly servers: Servers;
   private readonly listeners = new Map<string, Set<(...args: never[]) => void>>();
   private readonly names = new Names((player) => this.tell(say.who(player)));
@@ -50,10 +57,10 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
   private nextTick = 0;
   private tries = 0;
   private redirects = 0;
-  /** Of the link at hand: how many rounds ago something came, and whether a datagram ever did. */
+  /** Rounds since something arrived on the current link, and whether a datagram ever did. */
   private quiet = 0;
   private hears = false;
-  /** A WebTransport link stood, but no welcome came through it. */
+  /** Whether a WebTransport link was open without a welcome arriving. */
   private unheard = false;
   /** Settles the first `join`. */
   private joined: { resolve: () => void; reject: (error: Error) => void } | null = null;
@@ -62,7 +69,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     private readonly options: ConnectOptions<Input, Action, Event>,
     readonly schema: Schema,
     private readonly links: Links,
-    /** Milliseconds of a clock that does not go back. */
+    /** Milliseconds of a monotonic clock. */
     private readonly now: () => number = () => performance.now(),
   ) {
     const told = {
@@ -79,7 +86,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     });
   }
 
-  /** The first link. */
+  /** Opens the first link. */
   async join(): Promise<void> {
     try {
       await this.first(await this.links.open());
@@ -188,7 +195,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     this.core.forget();
     this.servers.end();
     this.end("closed");
-    // The word must get out first.
+    // The message must be sent first.
     if (transport !== null) setTimeout(() => transport.close(), 100);
   }
 
@@ -202,14 +209,14 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     this.emit("state", state);
   }
 
-  /** No more links. */
+  /** Ends the client: there are no more links. */
   private end(state: "closed" | "refused"): void {
     clearTimeout(this.timer);
     this.transport = null;
     this.become(state);
   }
 
-  /** Says something to a server that has let us in. One that has not yet takes anything but a hello for an offence. */
+  /** Sends a message to a server that has admitted us. Before that it treats any message but a hello as a violation. */
   private tell(bytes: Uint8Array): void {
     if (this.state === "playing") this.send(bytes);
   }
@@ -223,13 +230,13 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     transport.message(bytes);
   }
 
-  /** What is said first on a link. */
+  /** The first message on a link. */
   private opening(ticket: Uint8Array | null): Uint8Array {
     const { name, token } = this.options;
     return ticket === null ? this.core.hello(name, token ?? new Uint8Array(0)) : this.core.enter(name, ticket);
   }
 
-  /** Takes a new link into use and says on it who comes. */
+  /** Uses a new link and introduces the client on it. */
   private link(transport: Transport, ticket: Uint8Array | null = null): void {
     this.transport = transport;
     this.quiet = 0;
@@ -240,7 +247,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     this.allow(WELCOME_LIMIT);
   }
 
-  /** How long the link at hand may go without a welcome. */
+  /** Sets how long the current link may take until the welcome. */
   private allow(limit: number): void {
     const { transport } = this;
     clearTimeout(this.timer);
@@ -251,7 +258,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     }, limit);
   }
 
-  /** Listens to a link. What comes by another than the host's counts only as far as it decides which is the host's. */
+  /** Listens to a link. On a link that is not the host's, only messages that decide about the host matter. */
   private attach(transport: Transport): void {
     const { stats } = this.core;
     transport.onDatagram = (bytes) => {
@@ -277,7 +284,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     };
   }
 
-  /** The host said something. */
+  /** Handles a message of the host. */
   private heard(message: ServerMessage, transport: Transport): void {
     this.servers.hostSpoke();
     switch (message.is) {
@@ -315,7 +322,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     }
   }
 
-  /** Another server than the host said something. */
+  /** Handles a message of another server than the host. */
   private heardAside(message: ServerMessage, transport: Transport): void {
     switch (message.is) {
       case "wait":
@@ -339,7 +346,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     }
   }
 
-  /** Another server hosts the session from now on: everything goes on. */
+  /** Makes the server at this link the session's host; everything continues. */
   private moveTo(transport: Transport): void {
     this.host(transport, this.transport);
     this.core.stats.moves++;
@@ -347,7 +354,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     else this.play(true);
   }
 
-  /** This link is the host's. */
+  /** Makes this link the host's. */
   private host(transport: Transport, former: Transport | null): void {
     this.transport = transport;
     this.servers.promote(transport, former);
@@ -355,7 +362,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     this.quiet = 0;
   }
 
-  /** The host at hand runs the session; what was known of others' names goes on, or not. */
+  /** The current host runs the session; known names stay if it was resumed. */
   private play(resumed: boolean): void {
     this.tries = 0;
     this.redirects = 0;
@@ -367,7 +374,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     this.run();
   }
 
-  /** Another server is responsible for us. */
+  /** Follows a redirection to the responsible server. */
   private redirect(contact: Contact, ticket: Uint8Array, from: Transport): void {
     clearTimeout(this.timer);
     this.transport = null;
@@ -391,7 +398,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     );
   }
 
-  /** Whether a link is wanted, and there is none. */
+  /** Whether a link is wanted and there is none. */
   private isIdle(): boolean {
     return this.transport === null && (this.state === "joining" || this.state === "reconnecting");
   }
@@ -399,7 +406,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
   private refused(refusal: Refusal): void {
     const { transport } = this;
     const passing = PASSING.includes(refusal.why);
-    // Whatever was kept for us is not kept any more; but a world's other servers may know the session.
+    // What was kept for us is gone; but other servers of the world may know the session.
     if (!passing || !this.servers.isMany) this.core.forget();
     if (this.joined === null && passing) {
       this.lost(refusal.text);
@@ -414,7 +421,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     transport?.close();
   }
 
-  /** The host's link is gone. A server that expects us will say what becomes of the session. */
+  /** Handles the end of the host's link. A server that expects us will decide about the session. */
   private lost(reason: string): void {
     if (this.state === "playing" && this.servers.also !== null) {
       this.transport = null;
@@ -424,19 +431,19 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     this.broke(reason);
   }
 
-  /** Another link than the host's has ended, or is to end. */
+  /** Handles the end of another link than the host's. */
   private ended(transport: Transport): void {
     this.servers.drop(transport);
     if (this.state === "playing" && this.transport === null && this.servers.also === null) this.broke("no server is left");
   }
 
-  /** No link is left. */
+  /** Handles the loss of the last link. */
   private broke(reason: string): void {
     clearTimeout(this.timer);
     this.transport = null;
     this.core.pause();
     if (this.joined !== null) {
-      this.joined.reject(new ConnectError(reason === "" ? "the link broke before the welcome" : reason));
+      this.joined.reject(new ConnectError(reason === "" ? "the link broke before the server answered" : reason));
       this.joined = null;
       this.become("closed");
       return;
@@ -446,14 +453,14 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     this.comeBack();
   }
 
-  /** Tries again after a while. */
+  /** Reconnects after a wait. */
   private comeBack(): void {
     if (this.tries >= MAX_TRIES) {
       this.servers.end();
       this.end("closed");
       return;
     }
-    // In turn with the server of the page, which may be the one that is gone.
+    // Alternates with the page's server, which may be the one that is gone.
     const standby = this.tries % 2 === 0 ? this.servers.standby : null;
     const longest = Math.min(BACKOFF[0] * 2 ** this.tries, BACKOFF[1]);
     const pause = standby !== null && this.tries === 0 ? 0 : longest * (0.5 + Math.random() / 2);
@@ -471,11 +478,11 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     }, pause);
   }
 
-  /** The rounds that are due, and the timer for the next. */
+  /** Plays the rounds that are due, and sets the timer for the next one. */
   private run(): void {
     clearTimeout(this.timer);
     const [now, round] = [this.now(), this.round];
-    // A page that slept does not make up for it.
+    // A page that was suspended does not catch up.
     this.nextTick = Math.max(this.nextTick, now - MAX_LATE * round);
     while (this.nextTick <= now) {
       this.nextTick += round;
@@ -485,7 +492,10 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     this.timer = setTimeout(() => this.run(), this.nextTick - this.now());
   }
 
-  /** Timers of a page in the background come once a minute at worst; a server gives up who is silent for ten seconds. */
+  /**
+   * Wakes up by a timer. In a background page timers may run only once a minute; a server disconnects a client that is
+   * silent for ten seconds.
+   */
   private wake(): void {
     if (this.state === "playing" && this.now() > this.nextTick + MAX_LATE * this.round) this.run();
   }
@@ -504,7 +514,10 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     }
   }
 
-  /** Whether nothing comes any more; then the link is given up. Counted in rounds: a page that slept has heard nothing. */
+  /**
+   * Whether the link is dead, since nothing arrives any more. Counted in rounds, since a suspended page receives
+   * nothing.
+   */
   private isDead(): boolean {
     const { transport } = this;
     if (this.state !== "playing") return true;
@@ -513,16 +526,18 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     if (!this.hears && transport?.kind === "webtransport") this.links.distrust();
     if (transport === null) {
       this.servers.dropAhead();
-      this.broke("the server that was to host the session says nothing");
+      this.broke("the server that should host the session does not answer");
     } else {
-      this.lost("nothing came any more");
+      this.lost("no data arrived any more");
       transport.close();
     }
     return this.transport === null && this.servers.also === null;
   }
 }
 
-/** A page's mistake is said aloud, and is no more than that: the rest of a packet counts, the link and its rounds go on. */
+/**
+ * Reports an error of the page's code, and goes on: the rest of the packet, the link and the rounds are not affected.
+ */
 function guarded<T>(act: () => T): T | undefined {
   try {
     return act();

@@ -1,26 +1,28 @@
-/** The server's clock, as its quickest frames tell it; and the round trip, by its echoes. Times in microseconds. */
+/**
+ * The server's clock, estimated from its fastest frames, and the round trip, from echoes. Times are in microseconds.
+ */
 
-/** What a lead fades by with each packet, for clocks drift. */
+/** The lead decreases by this with each packet, since clocks drift. */
 const FADE = 20;
 /**
- * Packets after which the quickest of them counts, if it is a round or more behind what was known: the server stood
- * still, or cannot keep up.
+ * Number of recent packets of which the fastest replaces the estimate if it is a round or more behind: the server was
+ * paused, or cannot keep up.
  */
 const RECENT = 40;
 
 export class Clock {
-  /** By how much the server's time is ahead of ours; null before the first packet. */
+  /** How far the server's time is ahead of ours; null before the first packet. */
   private lead: number | null = null;
-  /** The same of the newest packets alone, and how many they are. */
+  /** The same for recent packets only, and their number. */
   private recent = -Infinity;
   private packets = 0;
   private transit: number | null = null;
   /** Round trip in milliseconds; NaN before the first echo. */
   rtt = NaN;
-  /** How irregularly packets arrive, in milliseconds, after RFC 3550. */
+  /** Variation of packets' arrival times in milliseconds, as in RFC 3550. */
   jitter = 0;
 
-  /** A new link: what was known of the way is void. */
+  /** Forgets all estimates for a new link. */
   restart(): void {
     this.lead = null;
     this.transit = null;
@@ -32,10 +34,10 @@ export class Clock {
     this.packets = 0;
   }
 
-  /** A packet of this time on the server's clock has come. */
+  /** Learns from a packet of this time on the server's clock. */
   learn(time: number, now: number, round: number): void {
     const lead = time - now;
-    // The largest is that of the packet which was under way for the shortest time.
+    // The largest lead is that of the fastest packet.
     this.lead = this.lead === null ? lead : Math.max(lead, this.lead - FADE);
     this.recent = Math.max(this.recent, lead);
     if (++this.packets >= RECENT) {
@@ -46,14 +48,14 @@ export class Clock {
     this.transit = lead;
   }
 
-  /** An echo of our clock (16 bits of milliseconds) has come, which was held for so many of them. */
+  /** Learns from an echo of our clock (16 bits of milliseconds) that the server held for `held` milliseconds. */
   echo(clock: number, held: number, now: number): void {
     const passed = (Math.floor(now / 1000) - clock) & 0xffff;
     const sample = Math.max(passed - held, 0);
     this.rtt = Number.isNaN(this.rtt) ? sample : (7 * this.rtt + sample) / 8;
   }
 
-  /** The time at the server that its newest packets tell of; `newest` before the first. */
+  /** The time at the server to which its newest packets refer; `newest` before the first packet. */
   time(now: number, newest: number): number {
     return this.lead === null ? newest : Math.max(now + this.lead, 0);
   }

@@ -1,12 +1,12 @@
-/** Joining a server. */
+/** Joins a server. */
 import { Opener, fetchText } from "../transport/open.js";
 import { Schema } from "../wire/schema.js";
 import { GameClient } from "./client.js";
 import type { Client, ConnectOptions } from "./types.js";
 
 /**
- * Joins a server; resolves once one is in. Rejects with `RefusedError` where the server turns one away, `ConnectError`
- * where there is no link, `SchemaError` for a schema that cannot be used.
+ * Joins a server; resolves once the player is admitted. Rejects with `RefusedError` if the server refuses the player,
+ * with `ConnectError` without a link, and with `SchemaError` for an invalid schema.
  */
 export async function connect<Input, Action, Event>(
   options: ConnectOptions<Input, Action, Event>,

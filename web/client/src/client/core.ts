@@ -1,8 +1,8 @@
 /**
- * A client without sockets and timers: bytes and times come in by calls, bytes to send come back.
+ * A client without sockets and timers: calls pass in bytes and times, and return bytes to send.
  *
  * It does what `crates/foveate-node/src/client.rs` does, in the same order; a test runs both over one recorded session
- * and compares what they say. Times are milliseconds of any clock that does not go back.
+ * and compares their output. Times are milliseconds of any monotonic clock.
  */
 import { Replicas } from "../replica/replicas.js";
 import type { Change, Replica } from "../replica/replicas.js";
@@ -19,30 +19,33 @@ import { Foresight } from "./foresight.js";
 import { OwnShown } from "./own.js";
 import type { GameAdapter, OwnView, Sample, Show, Stats } from "./types.js";
 
-/** Inputs that wait at the server above which one is left out, so that they are used sooner. */
+/** With more inputs than this waiting at the server, one is skipped, so that inputs are used sooner. */
 const TOO_EARLY = 3;
-/** Rounds between two inputs left out: the effect must show first. */
+/** Rounds between two skipped inputs, so that the effect can be seen first. */
 const PATIENCE = 20;
-/** An avatar that rests elsewhere than was foreseen for so long is put right, although no state says so; milliseconds. */
+/**
+ * If the avatar rests elsewhere than predicted for this long, it is corrected although no state arrives; in
+ * milliseconds.
+ */
 const DOUBT = 1_000;
 /**
- * Datagrams that are kept until the welcome arrives, which may have to be sent again: two seconds' worth at 20 Hz, and
- * the several packets of a full state. Beyond, the newest are dropped.
+ * Most datagrams that are kept until the welcome arrives, which may have to be sent again: two seconds' worth at 20 Hz,
+ * and the packets of a full state. Newer ones are dropped.
  */
 const MAX_EARLY = 64;
-/** Of so many packets the share of the lost ones is the average. */
+/** Number of packets over which the share of lost ones is averaged. */
 const LOSS_WINDOW = 256;
 
-/** The versions of the wire that are spoken here, oldest first. */
+/** Supported versions of the wire, oldest first. */
 const VERSIONS = [VERSION, RELIABLE_EVENTS, MOVING_SESSIONS] as const;
 
-/** What the core tells while bytes come in. */
+/** Callbacks for what incoming bytes contain. */
 export interface Told<Event> {
   change(change: Change, id: bigint): void;
   event(event: Event): void;
 }
 
-/** Counts that begin at nothing. */
+/** Counters at zero. */
 export function newStats(): Stats {
   return {
     transport: "", bytesUp: 0, bytesDown: 0, datagramsUp: 0, datagramsDown: 0, packets: 0, stateBytes: 0, stateTick: 0, refused: 0, lost: 0, loss: 0,
@@ -55,18 +58,18 @@ export class Core<Input, Action, Event> {
   replicas: Replicas;
   player = 0;
   avatar = 0n;
-  /** The length of a round in microseconds. */
+  /** The length of a round, in microseconds. */
   round = 50_000;
   readonly stats = newStats();
   private resume: Uint8Array | null = null;
   private seated = false;
-  /** Datagrams of this link that overtook its welcome, and when each came; null before the hello and after a refusal. */
+  /** Datagrams of this link that overtook its welcome, with their times; null before the hello and after a refusal. */
   private early: { bytes: Uint8Array; at: number }[] | null = null;
   private readonly clock = new Clock();
   private readonly foresight: Foresight<Input>;
   private readonly ownShown = new OwnShown();
   private readonly smoothers = new Map<bigint, Smoother>();
-  /** Since when the avatar rests elsewhere than was foreseen. */
+  /** Since when the avatar has rested elsewhere than predicted. */
   private doubted: number | null = null;
   private waiting = 0;
   private adjustedAt = 0;
@@ -78,7 +81,7 @@ export class Core<Input, Action, Event> {
     private readonly schema: Schema,
     private readonly show: Show,
     private readonly told: Told<Event>,
-    /** For measuring what decoding takes, in milliseconds. */
+    /** Returns milliseconds, to measure decoding. */
     private readonly stopwatch: () => number,
   ) {
     this.replicas = new Replicas(schema, 0);
@@ -86,35 +89,35 @@ export class Core<Input, Action, Event> {
     this.foresight = new Foresight(predict === undefined ? null : (state, input, tick) => predict.call(game, state, input, tick));
   }
 
-  /** What to say first on a new link. */
+  /** The first message on a new link. */
   hello(name: string, token: Uint8Array): Uint8Array {
     if (!this.seated) this.early = [];
     return hello({ versions: VERSIONS, schema: this.schema.hash, name, token, resume: this.resume });
   }
 
-  /** What to say first on a link to a server that another server named. */
+  /** The first message on a link to a server that another server named. */
   enter(name: string, ticket: Uint8Array): Uint8Array {
     return enter({ versions: VERSIONS, schema: this.schema.hash, name, ticket });
   }
 
-  /** There is nothing to come back to. */
+  /** Forgets the session: there is nothing to resume. */
   forget(): void {
     this.resume = null;
     this.early = null;
   }
 
-  /** No server hosts the session for now. */
+  /** Marks that no server hosts the session for now. */
   pause(): void {
     this.seated = false;
   }
 
-  /** A server that knows all that the former host knew goes on with the session; false if there is none. */
+  /** Continues the session at a server that knows everything the former host knew; false if there is no session. */
   goOn(): boolean {
     this.seated ||= this.resume !== null;
     return this.seated;
   }
 
-  /** Reads a message. Null: it was none. */
+  /** Reads a message; null if it is invalid. */
   read(bytes: Uint8Array): ServerMessage | null {
     try {
       return readServerMessage(bytes);
@@ -125,7 +128,7 @@ export class Core<Input, Action, Event> {
     }
   }
 
-  /** The host lets us in. */
+  /** Handles the host's welcome. */
   welcome(message: ServerMessage & { is: "welcome" }): void {
     if (!message.resumed) {
       for (const replica of this.replicas.all()) this.told.change("gone", replica.id);
@@ -146,7 +149,7 @@ export class Core<Input, Action, Event> {
   }
 
   /**
-   * A datagram arrived. One that overtook the welcome waits for it: the server would take it for lost only after a
+   * Handles a datagram. One that overtook the welcome is kept for it: the server would consider it lost only after a
    * timeout, and send the first states again.
    */
   datagram(bytes: Uint8Array, now: number): void {
@@ -175,14 +178,14 @@ export class Core<Input, Action, Event> {
         this.reconcile(frame.input[0], now);
       }
     } else if (own && this.foresight.lanes !== null) {
-      // A state before any input of ours was used: all of them are still to come.
+      // The state is from before any of our inputs was used: all of them are still to be applied.
       this.reconcile(this.foresight.beforeAll, now);
     }
   }
 
   /**
-   * Whether the avatar has rested elsewhere for long than was foreseen of an input. States that did not change are not
-   * sent: who stops after inputs that never arrived would not be put right.
+   * Whether the avatar has rested elsewhere than predicted for long. Unchanged states are not sent, so a player that
+   * stops after lost inputs would not be corrected otherwise.
    */
   private isDoubtful(seq: number, now: number): boolean {
     const known = this.foresight.after(seq);
@@ -190,7 +193,7 @@ export class Core<Input, Action, Event> {
     const place = truth?.spec.place ?? null;
     let differs = false;
     if (known !== null && truth !== undefined && place !== null) {
-      // Up to two steps are nothing to be told of.
+      // A difference of up to two steps may remain unsent.
       differs = distance(known, truth.lanes, place.at, place.dims) > 2;
       for (let axis = 0; axis < place.dims; axis++) {
         differs &&= truth.predicted(this.replicas.newest, axis) === truth.lanes[place.at + axis];
@@ -200,7 +203,7 @@ export class Core<Input, Action, Event> {
     return this.doubted !== null && now - this.doubted >= DOUBT;
   }
 
-  /** Takes a state packet in; returns whether it has a new state of our avatar. */
+  /** Applies a state packet; returns whether it has a new state of our avatar. */
   private receive(state: Uint8Array, now: number): boolean {
     const { stats, replicas } = this;
     let own = false;
@@ -231,7 +234,7 @@ export class Core<Input, Action, Event> {
     return own;
   }
 
-  /** A packet came so far ahead of the newest before it: those in between are missing, for now. */
+  /** Counts the packets between the newest one before and one that is `ahead` of it as missing, for now. */
   private countLoss(ahead: number): void {
     const { stats } = this;
     if (ahead <= 0) {
@@ -244,7 +247,7 @@ export class Core<Input, Action, Event> {
     stats.loss = (1 - (1 - stats.loss) * kept) * (1 - 1 / LOSS_WINDOW);
   }
 
-  /** Events arrived. */
+  /** Decodes events and reports each. */
   readEvents(bytes: Uint8Array): void {
     if (this.game.decodeEvent === undefined || !this.seated) return;
     const reader = new Reader(bytes);
@@ -257,7 +260,7 @@ export class Core<Input, Action, Event> {
         this.stats.refused++;
         return;
       }
-      if (reader.left === before) return; // whoever reads nothing would read for ever
+      if (reader.left === before) return; // a decoder that reads nothing would loop for ever
     }
   }
 
@@ -278,7 +281,7 @@ export class Core<Input, Action, Event> {
     stats.corrected = foresight.corrected;
   }
 
-  /** One round: the avatar does what the player does. Returns the datagram to send, or null before the welcome. */
+  /** Plays one round with the player's input. Returns the datagram to send, or null before the welcome. */
   tick(now: number, ask: (tick: number) => Input | undefined): Uint8Array | null {
     if (!this.seated) return null;
     this.ticks++;
@@ -298,7 +301,7 @@ export class Core<Input, Action, Event> {
     return writeUpward(this.writer, arrivals.any ? arrivals.ack : null, Math.floor(now), first, inputs);
   }
 
-  /** Whether this round gives an input: now and then none, to keep the server's queue short. */
+  /** Whether this round has an input: sometimes it has none, to keep the server's queue short. */
   private inStep(): boolean {
     if (this.ticks - this.adjustedAt < PATIENCE || this.waiting <= TOO_EARLY) return true;
     this.adjustedAt = this.ticks;
@@ -306,17 +309,17 @@ export class Core<Input, Action, Event> {
     return false;
   }
 
-  /** Time on the server's clock, in microseconds. */
+  /** The server's time, in microseconds. */
   private timeAt(now: number): number {
     return this.clock.time(now * 1000, this.replicas.newest * this.round);
   }
 
-  /** The tick that the newest state on its way to us is of, with its fraction. */
+  /** The tick of the newest state that is on its way to us, with its fraction. */
   tickAt(now: number): number {
     return this.timeAt(now) / this.round;
   }
 
-  /** Where to draw a replica. */
+  /** Computes where to draw a replica. */
   sample(id: bigint, now: number, out: Sample): boolean {
     const replica = this.replicas.get(id);
     if (replica === undefined) return false;
@@ -334,7 +337,7 @@ export class Core<Input, Action, Event> {
     return made;
   }
 
-  /** One's own avatar, predicted; null before its first state and for games without a rule. */
+  /** The player's own avatar, predicted; null before its first state and for games without a rule. */
   own(now: number): OwnView | null {
     const kind = this.replicas.get(this.avatar)?.spec;
     if (this.game.predict === undefined || kind === undefined) return null;

@@ -1,7 +1,7 @@
-/** What joining can fail with. */
+/** Errors of joining. */
 import type { Refusal } from "./types.js";
 
-/** The server turned us away. Nothing is left of the session. */
+/** The server refused the client. The session has ended. */
 export class RefusedError extends Error {
   override readonly name = "RefusedError";
 
@@ -10,7 +10,7 @@ export class RefusedError extends Error {
   }
 }
 
-/** No link could be made, or what the server serves beside it is missing. Worth another try. */
+/** No link could be opened, or a document of the server is missing. Worth another attempt. */
 export class ConnectError extends Error {
   override readonly name = "ConnectError";
 }

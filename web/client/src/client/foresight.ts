@@ -1,21 +1,21 @@
 /**
- * One's own avatar, predicted: the game's rule runs on our copy, input by input, and what came of each is remembered. A
- * frame tells which input the server's state takes into account. If that is what was foreseen, nothing happens;
- * otherwise the copy is put right and the later inputs run again.
+ * Predicts the player's own avatar: the game's rule runs on our copy, input by input, and each result is kept. A frame
+ * states which input the server's state includes. If the state equals the prediction, nothing happens; otherwise the
+ * copy is corrected and later inputs are applied again.
  */
 
-/** Inputs that are remembered until the server has used them: two seconds at 20 Hz. */
+/** Inputs that are kept until the server has used them: two seconds at 20 Hz. */
 export const MAX_FORESEEN = 40;
 
 interface Foreseen<Input> {
   readonly seq: number;
   readonly input: Input;
   readonly bytes: Uint8Array;
-  /** What the rule made of the avatar. */
+  /** The rule's result for the avatar. */
   lanes: Int32Array;
 }
 
-/** The game's rule: a copy of the avatar's lanes, after an input. */
+/** The game's rule: takes a copy of the avatar's lanes, and returns them after an input. */
 export type Rule<Input> = (state: Int32Array, input: Input, tick: number) => Int32Array;
 
 export class Foresight<Input> {
@@ -24,22 +24,22 @@ export class Foresight<Input> {
   /** The avatar after the newest input, and before it; null until its first state. */
   lanes: Int32Array | null = null;
   before: Int32Array | null = null;
-  /** States that came as foreseen, and those that did not. */
+  /** States that were as predicted, and those that were not. */
   foreseen = 0;
   corrected = 0;
 
   constructor(private readonly rule: Rule<Input> | null) {}
 
-  /** A new link: inputs count from 0, and what was under way is lost. */
+  /** Restarts for a new link: inputs count from 0, and those in flight are lost. */
   restart(): void {
     this.inputs = [];
     this.nextSeq = 0;
-    // What was foreseen of inputs that never arrived will not come to pass.
+    // Predictions from inputs that never arrived will not come true.
     this.lanes = null;
     this.before = null;
   }
 
-  /** What was foreseen of an input; null if it is not known any more. */
+  /** The prediction after an input; null if it is not kept any more. */
   after(seq: number): Int32Array | null {
     return this.inputs.find((known) => known.seq === seq)?.lanes ?? null;
   }
@@ -49,13 +49,13 @@ export class Foresight<Input> {
     return ((this.inputs.length > 0 ? this.inputs[0].seq : this.nextSeq) - 1) & 0xffff;
   }
 
-  /** The avatar's first state. */
+  /** Sets the avatar's first state. */
   begin(lanes: Int32Array): void {
     this.lanes = lanes.slice();
     this.before = this.lanes;
   }
 
-  /** One input more: the avatar moves at once. */
+  /** Adds an input and moves the avatar at once. */
   foresee(input: Input, bytes: Uint8Array, tick: number): void {
     if (this.lanes === null) return;
     this.before = this.lanes;
@@ -69,7 +69,7 @@ export class Foresight<Input> {
     return this.rule === null ? lanes : this.rule(lanes.slice(), input, tick);
   }
 
-  /** The server's state after input `seq` has come. Returns whether that is not what was foreseen. */
+  /** Compares the server's state after input `seq` with the prediction. Returns whether they differ. */
   reconcile(seq: number, truth: Int32Array, tick: number): boolean {
     const { inputs } = this;
     while (inputs.length > 0 && ((inputs[0].seq - seq) << 16) >> 16 < 0) inputs.shift();

@@ -1,23 +1,23 @@
-/** Players' names: asked for once, and kept. */
+/** Players' names, which are requested once and kept. */
 
-/** Names that are kept; beyond, the oldest are forgotten. */
+/** Most names that are kept; the oldest are forgotten. */
 const MAX_NAMES = 4096;
-/** Names asked for in a round at most. A server answers so much in a round and no more, and rounds may come in a bunch. */
+/** Most names requested in a round. A server answers only so many in a round, and rounds may come in bursts. */
 const MAX_ASKED = 4;
-/** Rounds after which a name that has not come is asked for again: whoever is not here may be back. */
+/** Rounds after which a name that has not arrived is requested again, since the player may be back. */
 const AGAIN = 200;
 
 export class Names {
-  /** A name that is empty has not come; it was asked for in this round. */
+  /** An empty name has not arrived; `asked` is the round of the request. */
   private readonly known = new Map<number, { name: string; asked: number }>();
-  /** To be asked for, in this order. */
+  /** Names to request, in this order. */
   private readonly waiting = new Set<number>();
   private rounds = 0;
   private asked = 0;
 
   constructor(private readonly ask: (player: number) => void) {}
 
-  /** The name, or empty until it has come. */
+  /** The name, or an empty string until it has arrived. */
   of(player: number): string {
     const known = this.known.get(player);
     if (known !== undefined && (known.name !== "" || this.rounds - known.asked < AGAIN)) return known.name;
@@ -36,17 +36,17 @@ export class Names {
     this.known.set(player, { name, asked: this.rounds });
   }
 
-  /** A round has passed: some more may be asked for. */
+  /** Starts a round: some more names may be requested. */
   round(): void {
     this.rounds++;
     this.asked = 0;
     this.askSome();
   }
 
-  /** A new link: what was under way is lost. In another session numbers are other players'. */
+  /** Restarts for a new link: requests in flight are lost. In another session the numbers belong to other players. */
   restart(resumed: boolean): void {
     if (!resumed) {
-      // The page asked for them once, and is told whose they are now.
+      // The page asked for these once, and is told their new names.
       for (const player of this.known.keys()) this.known.set(player, { name: "", asked: this.rounds });
     }
     for (const [player, { name }] of this.known) if (name === "") this.waiting.add(player);

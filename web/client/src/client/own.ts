@@ -1,12 +1,12 @@
-/** How one's own avatar is drawn: between its last two predicted states, and gliding after a correction. */
+/** Draws the player's own avatar between its last two predicted states, gliding after a correction. */
 import { turn } from "../replica/show.js";
 import type { Kind, TurnLane } from "../wire/schema.js";
 import { stepsToAngle } from "../wire/values.js";
 import type { OwnView } from "./types.js";
 
-/** Half of a correction is gone after this time, in milliseconds. */
+/** Time in which half of a correction fades, in milliseconds. */
 const HALF_LIFE = 100;
-/** What is farther than this many rounds of full speed is a jump, across which nothing is drawn. */
+/** A change of more than this many rounds of full speed is a jump, which is not drawn as movement. */
 const SNAP_ROUNDS = 10;
 
 /** The predicted states to draw between. */
@@ -21,19 +21,19 @@ export class OwnShown {
   private since = 0;
   private steppedAt = 0;
 
-  /** The newest state was predicted just now. */
+  /** Records that the newest state was predicted now. */
   stepped(now: number): void {
     this.steppedAt = now;
   }
 
-  /** Remembers where the avatar is drawn, before it may be corrected. */
+  /** Remembers where the avatar is drawn, before a possible correction. */
   keep(predicted: Predicted, kind: Kind, now: number, round: number): void {
     for (let axis = 0; axis < 3; axis++) {
       this.kept[axis] = this.at(predicted, kind, axis, now, round) + this.offset[axis] * this.left(now);
     }
   }
 
-  /** It was corrected: it glides from where it was drawn. */
+  /** Makes a corrected avatar glide from where it was drawn. */
   glide(predicted: Predicted, kind: Kind, now: number, round: number): void {
     for (let axis = 0; axis < 3; axis++) {
       this.offset[axis] = this.kept[axis] - this.at(predicted, kind, axis, now, round);
@@ -55,7 +55,7 @@ export class OwnShown {
     };
   }
 
-  /** The share of the way from the state before the newest to the newest. */
+  /** How far it is from the previous state to the newest one, 0 to 1. */
   private share(now: number, round: number): number {
     return Math.min(Math.max(((now - this.steppedAt) * 1000) / round, 0), 1);
   }
@@ -79,7 +79,7 @@ export class OwnShown {
   }
 }
 
-/** In world units. */
+/** The largest change that is no jump, in world units. */
 function farthest(kind: Kind, round: number): number {
   return (kind.maxSpeed * SNAP_ROUNDS * round) / 1e6;
 }

@@ -1,45 +1,45 @@
 /**
- * A client's links beside its host's, in a world on many servers: one ahead, to the server that its session moves to or
- * to the standby of a silent host, and the former host's. Section 10.1 of `docs/WIRE.md`; it does what
- * `crates/foveate-node/src/client/links.rs` does. At a plain server nothing of this happens.
+ * A client's links besides its host's, in a world on many servers: one ahead, to the server to which its session moves
+ * or to the standby of a silent host, and one to the former host. Section 10.1 of `docs/WIRE.md`; the same as
+ * `crates/foveate-node/src/client/links.rs`. With a plain server there are none.
  */
 import type { Contact } from "../session/messages.js";
 import type { Transport } from "../transport/transport.js";
 
-/** A host by which nothing came for so long is silent; its standby is tried once in this time. Milliseconds. */
+/** A host from which nothing arrived for this long is silent; its standby is tried at this interval. Milliseconds. */
 const SILENT_AFTER = 500;
-/** Redirections in a row; beyond, the servers do not agree on which of them is responsible. */
+/** Most successive redirections: with more, the servers disagree on which of them is responsible. */
 export const MAX_REDIRECTS = 8;
 
 interface Ahead {
   readonly contact: Contact;
-  /** What lets us in there; null: the key to resume. */
+  /** The ticket to enter with; null to use the key of the session. */
   ticket: Uint8Array | null;
-  /** Null while it is being made. */
+  /** Null while it is being opened. */
   transport: Transport | null;
-  /** The server expects the client. */
+  /** Whether the server expects the client. */
   waits: boolean;
-  /** Redirections that led there. */
+  /** Number of redirections that led there. */
   readonly redirects: number;
 }
 
-/** What is done for links ahead. */
+/** Callbacks for links ahead. */
 export interface LinkMaker {
   open(contact: Contact): Promise<Transport>;
   /** Listens to a new link. */
   attach(transport: Transport): void;
-  /** Says Enter, or Hello where there is no ticket. */
+  /** Sends Enter, or Hello without a ticket. */
   introduce(transport: Transport, ticket: Uint8Array | null): void;
 }
 
 export class Servers {
-  /** The server to try when the host is silent or gone. */
+  /** The server to try if the host is silent or gone. */
   standby: Contact | null = null;
-  /** The highest session epoch that was told; 0 before the first. */
+  /** The highest session epoch that was announced; 0 before the first. */
   private epoch = 0n;
   private ahead: Ahead | null = null;
   private former: Transport | null = null;
-  /** For how long nothing has come from the host, or since its standby was last tried; milliseconds. */
+  /** Milliseconds since something arrived from the host, or since its standby was last tried. */
   private silent = 0;
 
   constructor(private readonly maker: LinkMaker) {}
@@ -49,7 +49,7 @@ export class Servers {
     return this.epoch > 0n;
   }
 
-  /** The link ahead, once datagrams are to be sent there as well. */
+  /** The link ahead, once datagrams must also be sent there. */
   get also(): Transport | null {
     return this.ahead?.waits === true ? this.ahead.transport : null;
   }
@@ -63,25 +63,25 @@ export class Servers {
     return this.ahead?.transport === transport;
   }
 
-  /** A server says that it hosts the session; false if a later one has said so. */
+  /** Handles a server's statement that it hosts the session; false if a later one has stated that. */
   hosted(epoch: bigint): boolean {
     if (epoch < this.epoch) return false;
     this.epoch = epoch;
     return true;
   }
 
-  /** Another session begins: its epochs are other ones. */
+  /** Resets the epochs for another session. */
   restart(): void {
     this.epoch = 0n;
     this.standby = null;
   }
 
-  /** The server at this link expects us. */
+  /** Records that the server at this link expects us. */
   expected(transport: Transport): void {
     if (this.ahead?.transport === transport) this.ahead.waits = true;
   }
 
-  /** Wants a link to a server. */
+  /** Opens a link ahead to a server. */
   goAhead(contact: Contact, ticket: Uint8Array | null, redirects = 0): void {
     const known = this.ahead;
     if (known !== null && isSame(known.contact, contact)) {
@@ -108,14 +108,14 @@ export class Servers {
     );
   }
 
-  /** The server ahead says that another one is responsible. */
+  /** Follows a redirection from the server ahead. */
   redirect(contact: Contact, ticket: Uint8Array): void {
     const redirects = (this.ahead?.redirects ?? 0) + 1;
     this.dropAhead();
     if (redirects <= MAX_REDIRECTS) this.goAhead(contact, ticket, redirects);
   }
 
-  /** One of these links becomes the host's; the one that was it is closed once the new host has sent a frame. */
+  /** Makes one of these links the host's; the former host's is closed once the new host has sent a frame. */
   promote(transport: Transport, former: Transport | null): void {
     if (this.isAhead(transport)) this.ahead = null;
     if (this.former !== transport) this.former?.close();
@@ -123,12 +123,12 @@ export class Servers {
     this.silent = 0;
   }
 
-  /** Something came from the host. */
+  /** Records that something arrived from the host. */
   hostSpoke(): void {
     this.silent = 0;
   }
 
-  /** A frame came from the host: neither the former one is needed, nor the standby. */
+  /** Records a frame from the host: neither the former host nor the standby is needed. */
   hostShowed(): void {
     this.hostSpoke();
     const { former } = this;
@@ -137,7 +137,7 @@ export class Servers {
     if (this.ahead?.ticket === null) this.dropAhead();
   }
 
-  /** So many milliseconds have passed: a silent host's standby is tried. */
+  /** Advances by `time` milliseconds, and tries a silent host's standby. */
   pass(time: number): void {
     this.silent += time;
     if (this.silent < SILENT_AFTER || this.ahead !== null || this.standby === null) return;
@@ -145,7 +145,7 @@ export class Servers {
     this.goAhead(this.standby, null);
   }
 
-  /** One of these links is not needed, or has ended. */
+  /** Drops one of these links, which ended or is not needed. */
   drop(transport: Transport): void {
     if (this.isAhead(transport)) this.ahead = null;
     if (this.former === transport) this.former = null;
@@ -158,7 +158,7 @@ export class Servers {
     ahead?.transport?.close();
   }
 
-  /** No more links. */
+  /** Closes all links. */
   end(): void {
     this.dropAhead();
     this.former?.close();

@@ -1,5 +1,5 @@
 /**
- * What a page sees of a client: options, the client itself, and what it tells.
+ * The public types of a client: options, the client itself, and its events.
  *
  * Ids are bigints: kind, origin and serial in 64 bits. Places are in world units, angles in radians, times in
  * milliseconds of the page's clock unless a name says otherwise.
@@ -8,52 +8,52 @@ import type { Reader, Writer } from "../session/postcard.js";
 import type { FieldValue } from "../wire/values.js";
 import type { Schema } from "../wire/schema.js";
 
-/** How a link is made: `auto` tries WebTransport and falls back to WebSocket by itself. */
+/** The kind of link: `auto` tries WebTransport and falls back to WebSocket. */
 export type TransportChoice = "auto" | "webtransport" | "websocket";
 
 /** How replicas are shown. */
 export type Show = "predict" | "interpolate";
 
-/** What the client must know of a game. `Input`, `Action` and `Event` are the game's own types. */
+/** What the client needs from a game. `Input`, `Action` and `Event` are the game's own types. */
 export interface GameAdapter<Input = never, Action = never, Event = unknown> {
   /** The schema or its text; without it, the text is fetched from the server's `/schema.txt`. */
   readonly schema?: string | Schema;
-  /** An input as the game's postcard bytes. */
+  /** Encodes an input in postcard. */
   encodeInput?(input: Input): Uint8Array;
-  /** Appends an action as the game's postcard bytes. */
+  /** Appends an action in postcard. */
   encodeAction?(action: Action, writer: Writer): void;
-  /** Reads one event; throws `ReadError` (as the reader does) for bytes that are none. */
+  /** Reads one event; throws `ReadError` (as the reader does) for invalid bytes. */
   decodeEvent?(reader: Reader): Event;
   /**
-   * The game's own rule: one's avatar after an input. `state` is a copy of its lanes, which may be changed in
-   * place and returned. Without a rule the avatar is shown like all others.
+   * The game's rule: the player's own avatar after an input. `state` is a copy of its lanes, which may be changed in
+   * place and returned. Without a rule the own avatar is shown like all others.
    */
   predict?(state: Int32Array, input: Input, tick: number): Int32Array;
 }
 
-/** How to join. */
+/** Options for joining. */
 export interface ConnectOptions<Input = never, Action = never, Event = unknown> {
-  /** The address of the server's page, e.g. `location.href`; `/connect.json` and `/schema.txt` lie beside it. */
+  /** The address of the server's page, e.g. `location.href`, where `/connect.json` and `/schema.txt` are. */
   readonly base: string;
   readonly name: string;
-  /** A connect token, where the server asks for one. */
+  /** A connect token, if the server requires one. */
   readonly token?: Uint8Array;
   readonly game: GameAdapter<Input, Action, Event>;
   readonly transport?: TransportChoice;
-  /** How replicas are shown; `predict` unless told. */
+  /** How replicas are shown; `predict` by default. */
   readonly show?: Show;
 }
 
-/** How far a client has come. */
+/** The state of a client. */
 export type ClientState = "joining" | "playing" | "reconnecting" | "refused" | "closed";
 
 /**
- * How far a replica may be relied on: `live` as told whenever it matters, `lingering` while the server is silent, `frozen`
- * out of the view, as it was when it left.
+ * How current a replica is: `live` while updates arrive as needed, `lingering` while the server is silent, `frozen` out
+ * of the view, as it was when it left.
  */
 export type Liveness = "live" | "lingering" | "frozen";
 
-/** A replica, as it is known. Valid until the next packet: copy what is to be kept. */
+/** The known state of a replica. Valid until the next packet: copy what must be kept. */
 export interface ObjectView {
   readonly id: bigint;
   /** Its kind's number in the schema. */
@@ -63,69 +63,71 @@ export interface ObjectView {
   readonly lanes: Int32Array;
   /** The tick of that state. */
   readonly tick: number;
-  /** Out of interest: as it was, nothing more is known. */
+  /** Whether it is out of interest, so that nothing newer is known. */
   readonly frozen: boolean;
 }
 
-/** Where a replica is drawn. One such thing can be used again and again. */
+/** Where a replica is drawn. Samples can be reused. */
 export interface Sample {
   /** x, y, z in world units; z is 0 in two dimensions. */
   readonly place: [number, number, number];
   yaw: number;
   pitch: number;
-  /** How long ago the newest state was the truth, in milliseconds. */
+  /** Milliseconds since the newest state was current. */
   staleness: number;
-  /** How far smoothing puts it from the replica itself, in world units. */
+  /** The distance that smoothing adds to the replica's error, in world units. */
   shownError: number;
   frozen: boolean;
-  /** It has just jumped: draw no line from where it was. */
+  /** Whether it has just jumped: draw no movement from the previous place. */
   jumped: boolean;
 }
 
-/** One's own avatar: predicted to the newest input, and smooth. */
+/** The player's own avatar: predicted to the newest input, and smoothed. */
 export interface OwnView {
   /** The predicted state; read only. */
   readonly lanes: Int32Array;
   readonly place: readonly [number, number, number];
   readonly yaw: number;
   readonly pitch: number;
-  /** How far it is still drawn beside its predicted place after a correction, in world units. */
+  /** The distance between its drawn and its predicted place after a correction, in world units. */
   readonly offset: number;
 }
 
-/** What is counted. Everything counts up from the client's beginning; rates are for who looks twice. */
+/** Counters, which only grow; compute rates from two readings. */
 export interface Stats {
   /** `webtransport` or `websocket`, or empty before the first link. */
   transport: string;
-  /** Bytes of datagrams and messages; over WebSocket with its frames' heads, over WebTransport without what QUIC adds. */
+  /**
+   * Bytes of datagrams and messages; with WebSocket including frame heads, with WebTransport without what QUIC adds.
+   */
   bytesUp: number;
   bytesDown: number;
   datagramsUp: number;
   datagramsDown: number;
-  /** State packets taken in, */
+  /** State packets applied. */
   packets: number;
-  /** their bytes, and the tick of the last, */
+  /** Bytes of state packets, and the tick of the last one. */
   stateBytes: number;
   stateTick: number;
-  /** refused (malformed, twice, too old), */
+  /** State packets refused (malformed, duplicate, too old). */
   refused: number;
-  /** and missing in their sequence. */
+  /** State packets missing in the sequence. */
   lost: number;
-  /** The share of state packets that were lost of late, 0 to 1. */
+  /** The share of recent state packets that were lost, 0 to 1. */
   loss: number;
-  /** Records in packets: states, whole or updated, and notices. */
+  /** Records in packets: whole states, updates and notices. */
   updates: number;
-  /** What decoding took in all, in microseconds. */
+  /** Total time of decoding, in microseconds. */
   decodeMicros: number;
   /** Round trip in milliseconds; NaN before the first echo. */
   rtt: number;
-  /** How irregularly packets arrive, in milliseconds. */
+  /** Variation of packets' arrival times, in milliseconds. */
   jitter: number;
-  /** Mean delay of interpolation over the replicas shown of late, in milliseconds; 0 when predicting. */
+  /** Mean delay of interpolation over recently shown replicas, in milliseconds; 0 when predicting. */
   delay: number;
-  /** Own states that came as foreseen, */
+  /** States of the own avatar that were as predicted. */
   foreseen: number;
-  /** and those that did not. */
+  /** States of the own avatar that were not. */
   corrected: number;
   /** How far the last correction moved the avatar, in world units. */
   correction: number;
@@ -133,11 +135,11 @@ export interface Stats {
   breaks: number;
   /** Times that the session moved to another server without a break. */
   moves: number;
-  /** Inputs left out to keep step with the server. */
+  /** Inputs skipped to keep in step with the server. */
   adjusted: number;
 }
 
-/** Why a server turned somebody away. */
+/** Why a server refused a player. */
 export interface Refusal {
   readonly why: RefusalCode;
   readonly text: string;
@@ -148,37 +150,37 @@ export const REFUSALS = [
   "version", "schema", "token", "token-expired", "token-replayed", "name", "name-taken", "full", "malformed", "timeout",
   "closing", "dishonest", "storage", "token-clock", "handshake-timeout",
 ] as const;
-/** Why, in a word. */
+/** The reason of a refusal. */
 export type RefusalCode = (typeof REFUSALS)[number];
 
-/** What can be listened to with `on`. */
+/** Events for `on`. */
 export interface ClientEvents<Event> {
-  /** Another state of the client. */
+  /** The client's state changed. */
   state: (state: ClientState) => void;
   /** Something happened in the game. */
   event: (event: Event) => void;
-  /** A replica appeared, */
+  /** A replica appeared. */
   appeared: (id: bigint) => void;
-  /** got no more updates for now, */
+  /** A replica left the view and gets no updates for now. */
   frozen: (id: bigint) => void;
-  /** or is gone. */
+  /** A replica is gone. */
   gone: (id: bigint) => void;
-  /** A player's name has come, after `nameOf` asked for it. */
+  /** A player's name arrived, after `nameOf` requested it. */
   name: (player: number, name: string) => void;
 }
 
 /** One player's view of a server's world. Made by `connect`. */
 export interface Client<Input = never, Action = never, Event = unknown> {
   readonly state: ClientState;
-  /** Why one was refused, once one was. */
+  /** Why the player was refused, once it was. */
   readonly refusal: Refusal | null;
   /** The player's number; 0 before the first welcome. */
   readonly player: number;
-  /** The id of one's avatar. */
+  /** The id of the player's own avatar. */
   readonly avatar: bigint;
-  /** The server's tick as its quickest packets tell it, with its fraction. */
+  /** The server's tick, estimated from its fastest packets, with its fraction. */
   readonly tick: number;
-  /** The tick that is on the screen: behind `tick` by the delay when interpolating. What actions and shots refer to. */
+  /** The tick on the screen: when interpolating, behind `tick` by the delay. Actions and shots refer to it. */
   readonly shownTick: number;
   /** The length of a round in milliseconds. */
   readonly round: number;
@@ -189,33 +191,32 @@ export interface Client<Input = never, Action = never, Event = unknown> {
   objects(which?: { readonly frozen?: boolean }): IterableIterator<ObjectView>;
   /** A replica, frozen or not. */
   object(id: bigint): ObjectView | undefined;
-  /** How far a replica may be relied on; undefined if there is none. */
+  /** How current a replica is; undefined if there is none. */
   liveness(id: bigint): Liveness | undefined;
-  /** Where to draw a replica now; call it once a frame for each. False if there is none, or it has no place. */
+  /**
+   * Computes where to draw a replica now; call it once a frame for each. False if there is none, or it has no place.
+   */
   sample(id: bigint, out: Sample): boolean;
   /** The newest state as values by the names of the schema's fields, with `owner` and `epoch`. */
   value(id: bigint): Record<string, FieldValue> | undefined;
-  /** One's own avatar, predicted; null before its first state and for games without a rule. */
+  /** The player's own avatar, predicted; null before its first state and for games without a rule. */
   own(): OwnView | null;
 
-  /**
-   * Called once a round, by the client's own clock. What it returns is the input of the tick; `undefined` gives
-   * none.
-   */
+  /** Called once a round by the client's clock. Its result is the input of the tick; `undefined` for none. */
   onTick(ask: (tick: number) => Input | undefined): void;
-  /** The input of every tick from now on, for who has no `onTick`. */
+  /** Sets the input of every tick from now on, for pages without `onTick`. */
   input(input: Input): void;
-  /** Asks something of an object. What is said without a link is lost. */
+  /** Requests an action of an object. Requests without a link are lost. */
   ask(object: bigint, action: Action): void;
-  /** Another view from now on. */
+  /** Requests another view. */
   view(which: number): void;
-  /** Looks from somebody else's avatar, too, as far as the game allows it; null: only from one's own. */
+  /** Also looks from another player's avatar, if the game allows it; null for only the own avatar. */
   watch(object: bigint | null): void;
-  /** A player's name; empty until it has come, which `on("name", …)` tells. */
+  /** A player's name; empty until it has arrived, which `on("name", …)` reports. */
   nameOf(player: number): string;
-  /** Listens; returns what ends it. */
+  /** Adds a listener; the result removes it. */
   on<K extends keyof ClientEvents<Event>>(what: K, listener: ClientEvents<Event>[K]): () => void;
-  /** Says good-bye and closes. */
+  /** Leaves the session and closes. */
   leave(): void;
 }
 

@@ -3,7 +3,7 @@ export class Arrivals {
   private newest = -1;
   private before = 0;
 
-  /** Whether something arrived yet. */
+  /** Whether anything has arrived. */
   get any(): boolean {
     return this.newest >= 0;
   }
@@ -13,7 +13,7 @@ export class Arrivals {
     return [this.newest, this.before];
   }
 
-  /** Whether a packet may still be taken in. */
+  /** Whether a packet may be applied. */
   check(seq: number): "ok" | "duplicate" | "too-old" {
     if (this.newest < 0) return "ok";
     const behind = (this.newest - seq) & 0xffff;
@@ -22,7 +22,7 @@ export class Arrivals {
     return behind === 0 || ((this.before >>> (behind - 1)) & 1) === 1 ? "duplicate" : "ok";
   }
 
-  /** A packet was taken in. Returns how far it is ahead of the newest one before it; 0 or less if it came late. */
+  /** Records an applied packet. Returns how far it is ahead of the newest one before; 0 or less if it was late. */
   note(seq: number): number {
     if (this.newest < 0) {
       this.newest = seq;
@@ -30,7 +30,7 @@ export class Arrivals {
     }
     const ahead = ((seq - this.newest) << 16) >> 16;
     if (ahead > 0) {
-      // The old newest becomes one of those before.
+      // The previous newest packet becomes one of those before.
       const shifted = ahead < 32 ? this.before << ahead : 0;
       this.before = (shifted | (ahead <= 32 ? 1 << (ahead - 1) : 0)) >>> 0;
       this.newest = seq;

@@ -1,8 +1,8 @@
 /**
- * The receiving side: replicas of the server's objects, and what may be believed of each. Section 8 of `docs/WIRE.md`.
+ * The receiving side: replicas of the server's objects, and how current each is. Section 8 of `docs/WIRE.md`.
  *
- * A packet is read whole before any of it is applied; one that cannot be is not acknowledged, so that the sender takes it
- * for lost and repeats what matters.
+ * A packet is read as a whole before any of it is applied. An invalid packet is not acknowledged, so that the sender
+ * considers it lost and repeats what matters.
  */
 import { FROZEN, FULL, GONE, Packet, PacketReader, UPDATE, openState } from "../wire/packet.js";
 import type { Header, States } from "../wire/packet.js";
@@ -14,10 +14,10 @@ import { way } from "../wire/place.js";
 import { Arrivals } from "./arrivals.js";
 import { StateRing, isAfter } from "./states.js";
 
-/** A replica of an object; to pages, what is known of it. */
+/** A replica of an object; pages see it as an `ObjectView`. */
 export class Replica implements ObjectView {
   life: "live" | "frozen" | "gone" = "live";
-  /** Of the newest notice, or of the opening: what is older is history. */
+  /** Tick of the newest notice, or of the opening: older ones are ignored. */
   noticed: number;
   readonly states: StateRing;
 
@@ -25,7 +25,7 @@ export class Replica implements ObjectView {
     readonly id: bigint,
     readonly spec: Kind,
     readonly alias: number,
-    /** Of the packet that opened the alias for this object. */
+    /** Tick of the packet that opened the alias for this object. */
     readonly opened: number,
   ) {
     this.noticed = opened;
@@ -48,47 +48,47 @@ export class Replica implements ObjectView {
     return this.life === "frozen";
   }
 
-  /** Rounds from its newest state to a tick, but none back. */
+  /** Rounds from its newest state to a tick, at least 0. */
   roundsTo(tick: number): number {
     const rounds = (tick - this.tick) >>> 0;
     return rounds > 0x7fff_ffff ? 0 : rounds;
   }
 
-  /** Where the shared predictor puts it in a round, on one axis, in steps; what the sender's bounds refer to. */
+  /** Where the shared predictor puts it in a round, on one axis, in steps; the sender's bounds refer to this place. */
   predicted(tick: number, axis: number): number {
     const place = this.spec.place;
     if (place === null || axis >= place.dims) return 0;
     const from = this.states.lane(place.at + axis);
     if (!place.motion) return from;
-    // A frozen one as far as it had got: it must not jump back.
+    // A frozen one only moves up to the freeze: it must not jump back.
     const rounds = this.roundsTo(this.life === "live" ? tick : this.noticed);
     return (from + way(this.states.motion(axis), this.states.motion(3) >>> 0, rounds)) | 0;
   }
 }
 
-/** What happened to a replica. */
+/** A change of a replica. */
 export type Change = "appeared" | "updated" | "frozen" | "gone";
 
-/** What became of a packet: taken in, or why not. */
+/** Whether a packet was applied, or why not. */
 export type Received = "ok" | "duplicate" | "too-old";
 
 /** All replicas of one link. */
 export class Replicas implements States {
-  /** The newest round heard of. */
+  /** The newest round that a packet mentioned. */
   newest: number;
   readonly arrivals = new Arrivals();
-  /** What the packet at hand says; left standing until the next one. */
+  /** The contents of the current packet, kept until the next one. */
   readonly packet = new Packet();
   readonly header: Header = { seq: 0, tick: 0 };
-  /** How many packets the last one was ahead of the newest before it; 0 or less if it came late. */
+  /** How many packets the last one was ahead of the newest one before; 0 or less if it was late. */
   ahead = 0;
   private readonly reader: PacketReader;
   private readonly byAlias: (Replica | undefined)[] = [];
-  /** The newest notice of each alias: it may arrive before the state that it speaks of. */
+  /** The newest notice for each alias, which may arrive before the state that it is about. */
   private readonly notices = new Map<number, { tick: number; life: "frozen" | "gone" }>();
   private readonly byId = new Map<bigint, Replica>();
 
-  /** No replicas yet. `near`: the sender's tick, give or take half an hour. */
+  /** Starts without replicas. `near`: the sender's tick, within half an hour. */
   constructor(
     readonly schema: Schema,
     near: number,
@@ -97,7 +97,7 @@ export class Replicas implements States {
     this.reader = new PacketReader(schema);
   }
 
-  /** Takes a state packet in; throws `PacketError` for one that must be refused. */
+  /** Applies a state packet; throws `PacketError` for an invalid one. */
   receive(bytes: Uint8Array, changed: (change: Change, replica: Replica) => void): Received {
     const { header, packet } = this;
     openState(bytes, this.newest, header);
@@ -126,7 +126,7 @@ export class Replicas implements States {
     return this.byId.values();
   }
 
-  /** Those that have not left the view. */
+  /** All replicas that have not left the view. */
   *inView(): IterableIterator<Replica> {
     for (const replica of this.byId.values()) if (!replica.frozen) yield replica;
   }
@@ -155,7 +155,7 @@ export class Replicas implements States {
     }
   }
 
-  /** Whether the state is the newest of a replica that is there. */
+  /** Adds a state; returns whether it is the newest of an existing replica. */
   private push(replica: Replica, n: number, tick: number): boolean {
     const newer = isAfter(tick, replica.states.newestTick);
     replica.states.push(tick, this.packet, n);
@@ -187,14 +187,14 @@ export class Replicas implements States {
     }
     replica.states.push(tick, packet, n);
     this.byAlias[alias] = replica;
-    // The object may have been removed and created again meanwhile: the later one counts, whichever arrives first.
+    // The object may have been removed and created again: the later one counts, in whichever order they arrive.
     const other = this.byId.get(id);
     if (other !== undefined && isAfter(other.opened, tick)) return;
     this.byId.set(id, replica);
     changed("appeared", replica);
   }
 
-  /** Says what happened, unless the object was created again and is there by another alias. */
+  /** Reports a change, unless the object was created again and has another alias. */
   private tell(change: Change, replica: Replica, changed: (change: Change, replica: Replica) => void): void {
     if (this.byId.get(replica.id) === replica) changed(change, replica);
   }
@@ -211,14 +211,14 @@ export class Replicas implements States {
     if (replica === undefined || !isAfter(tick, replica.noticed) || replica.life === "gone") return;
     replica.noticed = tick;
     if (life === "frozen") {
-      if (isAfter(replica.states.newestTick, tick)) return; // it lives again already
+      if (isAfter(replica.states.newestTick, tick)) return; // it is alive again
       replica.life = "frozen";
       this.tell("frozen", replica, changed);
       return;
     }
-    // Its states stay until the alias is used again: late packets may still refer to them.
+    // Its states are kept until the alias is reused: late packets may still refer to them.
     replica.life = "gone";
-    if (this.byId.get(replica.id) !== replica) return; // it was created again, and is there by another alias
+    if (this.byId.get(replica.id) !== replica) return; // it was created again, and has another alias
     this.byId.delete(replica.id);
     changed("gone", replica);
   }

@@ -1,9 +1,9 @@
 /**
- * What is shown: replicas between packets, smooth for the eye.
+ * What is shown: replicas between packets, smoothed.
  *
- * **Predict**: the replica where the shared predictor puts it now; when an update moves that point, the shown one glides
- * to it. **Interpolate**: the replica as it was a little while ago, between two states that arrived; the while adapts to
- * how irregularly they arrive. Neither draws a line across a jump. Times are microseconds on the server's clock, in which
+ * **Predict**: the replica where the shared predictor puts it now; when an update moves that point, the shown one
+ * glides there. **Interpolate**: the replica a short time ago, between two states that arrived; the delay adapts to how
+ * irregularly they arrive. Neither draws movement across a jump. Times are microseconds on the server's clock, in which
  * round n begins at n · round.
  */
 import type { Sample, Show } from "../client/types.js";
@@ -11,13 +11,13 @@ import type { TurnLane } from "../wire/schema.js";
 import { stepsToAngle } from "../wire/values.js";
 import type { Replica } from "./replicas.js";
 
-/** Half of a correction is gone after this time. */
+/** Time in which half of a correction fades. */
 const HALF_LIFE = 100_000;
-/** Replicas that are off by more than this many rounds of full speed are put right at once. */
+/** Replicas that are off by more than this many rounds of full speed are corrected at once. */
 const SNAP_ROUNDS = 20;
 /** The longest delay of interpolation. */
 const MAX_DELAY = 500_000;
-/** It grows and shrinks by at most this share of the time that passes: what is shown must neither step back nor leap. */
+/** The delay changes by at most this share of the elapsed time, so that what is shown neither moves back nor leaps. */
 const SLEW = 0.2;
 const TAU = 2 * Math.PI;
 
@@ -31,20 +31,20 @@ function angle(replica: Replica, facing: TurnLane | null): number {
   return facing === null ? 0 : stepsToAngle(replica.states.lane(facing.at), facing.steps);
 }
 
-/** One replica's smoothing. */
+/** The smoothing of one replica. */
 export class Smoother {
-  /** Shown minus predicted, fading: place, yaw, pitch. */
+  /** Shown minus predicted place, yaw and pitch, which fades. */
   private readonly offset = new Float64Array(5);
-  /** What was shown last, of which state, and when. */
+  /** The last shown pose, of which state, and when. */
   private readonly shown = new Float64Array(5);
   private readonly exact = new Float64Array(5);
   private tick = -1;
   private then = 0;
-  /** Mean time between two states, and its mean deviation, smoothed; when the last one was seen. */
+  /** Mean time between two states and its mean deviation, smoothed; and when the last state was seen. */
   private gap: number;
   private jitter: number;
   private arrival = -1;
-  /** The delay at hand. */
+  /** The current delay. */
   private late: number;
 
   constructor(
@@ -65,7 +65,7 @@ export class Smoother {
     return Math.min(this.gap + 3 * this.jitter, MAX_DELAY);
   }
 
-  /** Where to draw the replica. Call it once a frame, in the order of time. False for kinds without a place. */
+  /** Computes where to draw the replica. Call it once a frame, with rising times. False for kinds without a place. */
   sample(replica: Replica, now: number, out: Sample): boolean {
     if (replica.spec.place === null) return false;
     const updated = this.tick !== replica.tick;
@@ -90,7 +90,7 @@ export class Smoother {
     if (this.tick >= 0) {
       const passed = Math.max(now - this.then, 0);
       if (updated) {
-        // An update moved the prediction: begin where the eye last saw the replica.
+        // An update moved the prediction: start from where the replica was last shown.
         for (let axis = 0; axis < 3; axis++) offset[axis] = shown[axis] - exact[axis];
         for (let axis = 3; axis < 5; axis++) offset[axis] = turn(exact[axis], shown[axis]);
         const far = (replica.spec.maxSpeed * (SNAP_ROUNDS * round + passed)) / 1e6;
@@ -129,7 +129,7 @@ export class Smoother {
     const tick = Math.floor(past / this.round) >>> 0;
     const [before, after] = states.around(tick);
     if (after < 0) {
-      // Silence means that it goes on as predicted: it does not stand until the next state comes.
+      // Without a newer state it goes on as predicted, rather than waiting for the next state.
       this.predicted(replica, past);
       this.shown.set(this.exact);
       this.predicted(replica, now);
@@ -137,7 +137,7 @@ export class Smoother {
     }
     this.predicted(replica, now);
     const first = before >= 0 ? before : after;
-    // Across a jump no line is drawn: it stands until the tick of the jump.
+    // No movement is drawn across a jump: the replica stays until the tick of the jump.
     const second = before >= 0 && !this.jumps(replica, before, after) ? after : first;
     const begin = states.tickAt(first) * this.round;
     const span = ((states.tickAt(second) - states.tickAt(first)) >>> 0) * this.round;
@@ -157,7 +157,7 @@ export class Smoother {
     this.shown[4] = facing(spec.pitch);
   }
 
-  /** Whether a state came by a jump. Short ones are not marked as such: they are farther than anybody can have gone. */
+  /** Whether a state came by a jump. Short jumps are not marked, but are farther than the largest speed allows. */
   private jumps({ spec, states }: Replica, before: number, after: number): boolean {
     if (states.jumpedAt(after)) return true;
     if (spec.place === null || spec.maxSpeed === 0) return false;

@@ -1,9 +1,9 @@
-/** The states of one object that arrived lately: baselines for updates, and what interpolation needs. */
+/** The recent states of one object: baselines for updates, and input for interpolation. */
 import { KEPT_STATES } from "../wire/packet.js";
 import type { Packet } from "../wire/packet.js";
 import type { Baseline } from "../wire/record.js";
 
-/** Whether one tick comes after another on the shorter way round. */
+/** Whether one tick is after another, by the shorter way round. */
 export function isAfter(tick: number, other: number): boolean {
   const ahead = (tick - other) >>> 0;
   return ahead !== 0 && ahead <= 0x7fff_ffff;
@@ -15,7 +15,7 @@ export class StateRing {
   private room = 2;
   private ticks = new Uint32Array(this.room);
   private states: Int32Array;
-  /** How each state came about: three axes, ticks, and whether it jumped. */
+  /** The motion of each state: three axes, ticks, and whether it jumped. */
   private motions = new Int32Array(this.room * 5);
   private newest = 0;
   private window: Int32Array = new Int32Array(0);
@@ -39,7 +39,7 @@ export class StateRing {
     return true;
   }
 
-  /** Where a new state goes: a free place, or that of the oldest. */
+  /** The index for a new state: a free one, or that of the oldest. */
   private place(tick: number): number {
     if (this.used < KEPT_STATES) {
       if (this.used === this.room) this.grow();
@@ -70,7 +70,7 @@ export class StateRing {
     return this.ticks[this.newest];
   }
 
-  /** Whether some state after a tick came by a jump. */
+  /** Whether any state after a tick came by a jump. */
   jumpedSince(tick: number): boolean {
     for (let at = 0; at < this.used; at++) {
       if (this.motions[at * 5 + 4] === 1 && isAfter(this.ticks[at], tick)) return true;
@@ -78,7 +78,7 @@ export class StateRing {
     return false;
   }
 
-  /** The newest state: a window into the ring, made anew only where that has moved. */
+  /** The newest state: a view of the ring, replaced only when it moves. */
   newestLanes(): Int32Array {
     const at = this.newest * this.lanes;
     if (this.window.buffer !== this.states.buffer || this.window.byteOffset !== at * 4) {
@@ -92,12 +92,12 @@ export class StateRing {
     return this.states[this.newest * this.lanes + lane];
   }
 
-  /** What the newest state is predicted by, on an axis (0 to 2); 3: in so many ticks. */
+  /** The motion of the newest state on an axis (0 to 2); with 3, in how many ticks. */
   motion(axis: number): number {
     return this.motions[this.newest * 5 + axis];
   }
 
-  /** Puts the state of exactly this tick into `base`; false if it is not held. */
+  /** Reads the state of exactly this tick into `base`; false if it is not kept. */
   find(tick: number, base: Baseline): boolean {
     const at = this.indexOf(tick);
     if (at < 0) return false;
@@ -108,7 +108,7 @@ export class StateRing {
     return true;
   }
 
-  /** Which states surround a tick: the last at or before it, and the first after it; −1 for none. */
+  /** The states around a tick: the last at or before it, and the first after it; −1 for none. */
   around(tick: number): readonly [before: number, after: number] {
     let before = -1;
     let after = -1;

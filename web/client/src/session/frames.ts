@@ -2,14 +2,14 @@
 import { MAX_PACKET, VERSION } from "../wire/packet.js";
 import { ReadError, Reader, Writer } from "./postcard.js";
 
-/** Inputs in a datagram: the newest, and earlier ones should their datagrams be lost. */
+/** Inputs in a datagram: the newest, and earlier ones in case their datagrams were lost. */
 export const REPEATED = 6;
-/** What a frame may add to a state packet, in bytes. */
+/** Most bytes that a frame adds to a state packet. */
 const FRAME_ROOM = 32;
 const INPUT = (VERSION << 4) | 3;
 const FRAME = (VERSION << 4) | 4;
 
-/** Writes a client's datagram. `ack`: newest packet and the bits of those before it; `inputs`: oldest first. */
+/** Writes a client's datagram. `ack`: the newest packet and bits for those before it; `inputs`: oldest first. */
 export function writeUpward(
   out: Writer,
   ack: readonly [newest: number, before: number] | null,
@@ -30,17 +30,17 @@ export function writeUpward(
   return out.finish();
 }
 
-/** What rides on a server's datagram. */
+/** The contents of a server's datagram. */
 export interface Frame {
-  /** The newest input that the state takes into account, and how many wait after it. */
+  /** The newest input that the state includes, and how many wait after it. */
   readonly input: readonly [seq: number, waiting: number] | null;
-  /** The newest clock heard, and how many milliseconds ago that was. */
+  /** The newest clock value received, and how many milliseconds ago. */
   readonly echo: readonly [clock: number, held: number] | null;
-  /** Events, one after the other. */
+  /** Encoded events. */
   readonly events: Uint8Array;
-  /** The state packet, or nothing. */
+  /** The state packet; empty if there is none. */
   readonly state: Uint8Array;
-  /** The low bits of the tick, where no state packet tells it. */
+  /** The low bits of the tick, if there is no state packet. */
   readonly tick: number;
 }
 

@@ -1,4 +1,4 @@
-/** Messages: what client and server say on the reliable stream. Section 10 of `docs/WIRE.md`. */
+/** Messages of client and server on the reliable stream. Section 10 of `docs/WIRE.md`. */
 import { REFUSALS } from "../client/types.js";
 import type { RefusalCode } from "../client/types.js";
 import { ReadError, Reader, Writer, utf8 } from "./postcard.js";
@@ -7,31 +7,33 @@ import { ReadError, Reader, Writer, utf8 } from "./postcard.js";
 export const MAX_MESSAGE = 16_384;
 const RESUME_KEY = 16;
 const TICKET = 16;
-/** Addresses of a server at most, and bytes of each. */
+/** Most addresses of a server, and most bytes of each. */
 const MAX_ADDRESSES = 4;
 const MAX_ADDRESS = 128;
 /** Bytes of a certificate's SHA-256. */
 const CERTIFICATE_HASH = 32;
-/** From this version on a server sends reliable events as messages; packets and frames are those of the one before. */
+/**
+ * From this version on, a server sends reliable events as messages; packets and frames are those of the version before.
+ */
 export const RELIABLE_EVENTS = 2;
 /** From this version on a session can move from one server to another. */
 export const MOVING_SESSIONS = 3;
 
-/** Where a server can be reached. */
+/** How to reach a server. */
 export interface Contact {
   /** `HOST:PORT` for WebTransport, `ws://…` or `wss://…` for WebSocket; best first. */
   readonly addresses: readonly string[];
-  /** SHA-256 of the server's certificate; null: one that the browser trusts. */
+  /** SHA-256 of the server's certificate; null for one that the browser trusts. */
   readonly certificate: Uint8Array | null;
 }
 
-/** What a client says first. */
+/** A client's first message. */
 export interface Hello {
   readonly versions: readonly number[];
   readonly schema: bigint;
   readonly name: string;
   readonly token: Uint8Array;
-  /** The key of a session that broke off. */
+  /** The key of the session to resume. */
   readonly resume: Uint8Array | null;
 }
 
@@ -45,14 +47,14 @@ export function hello(said: Hello): Uint8Array {
   return out.finish();
 }
 
-/** Another view from now on. */
+/** Requests another view. */
 export function view(which: number): Uint8Array {
   const out = begin(1);
   out.u8(which);
   return out.finish();
 }
 
-/** Something is asked of an object, by somebody who sees the world of a tick. */
+/** Requests an action of an object; `seen` is the tick of the world that the player saw. */
 export function ask(object: bigint, seen: number, action: (out: Writer) => void): Uint8Array {
   const out = begin(2);
   out.u64(object);
@@ -65,7 +67,7 @@ export function leave(): Uint8Array {
   return begin(3).finish();
 }
 
-/** Looks from somebody else's avatar; null: from one's own again. */
+/** Also looks from another player's avatar; null for only the own avatar. */
 export function watch(object: bigint | null): Uint8Array {
   const out = begin(4);
   out.option(object, (id) => out.u64(id));
@@ -79,7 +81,7 @@ export function who(player: number): Uint8Array {
   return out.finish();
 }
 
-/** Instead of a hello, at a server that another server named. */
+/** Replaces the hello at a server that another server named. */
 export function enter(said: Pick<Hello, "versions" | "schema" | "name"> & { readonly ticket: Uint8Array }): Uint8Array {
   const out = begin(6);
   out.bytesValue(Uint8Array.from(said.versions));
@@ -95,7 +97,7 @@ function begin(variant: number): Writer {
   return out;
 }
 
-/** What a server says. */
+/** A server's message. */
 export type ServerMessage =
   | {
       readonly is: "welcome";
@@ -106,22 +108,22 @@ export type ServerMessage =
       /** The length of a round, in microseconds. */
       readonly round: number;
       readonly resume: Uint8Array;
-      /** Whether the session goes on; otherwise whatever the client knew is void. */
+      /** Whether the session continues; otherwise everything that the client knew is void. */
       readonly resumed: boolean;
     }
   | { readonly is: "refused"; readonly why: RefusalCode; readonly text: string; readonly schema: string }
   | { readonly is: "name"; readonly player: number; readonly name: string }
-  /** Events that must arrive, one after the other in postcard. */
+  /** Reliable events, one after the other in postcard. */
   | { readonly is: "events"; readonly events: Uint8Array }
   /** Another server is responsible: connect there and enter. */
   | { readonly is: "redirect"; readonly contact: Contact; readonly ticket: Uint8Array }
-  /** The session is about to move: connect there and enter, and stay here as well. */
+  /** The session is about to move: connect there and enter, and stay here, too. */
   | { readonly is: "next"; readonly contact: Contact; readonly ticket: Uint8Array }
   /** The client is expected, or may be soon. */
   | { readonly is: "wait" }
-  /** The server at this link hosts the session, in this session epoch. */
+  /** The server at this link hosts the session in this session epoch. */
   | { readonly is: "hosted"; readonly epoch: bigint }
-  /** The server to try when this one is silent. */
+  /** The server to try if this one is silent. */
   | { readonly is: "standby"; readonly contact: Contact | null };
 
 /** Reads a message; all of its bytes must be used. Throws `ReadError`. */

@@ -1,9 +1,8 @@
 /**
- * The little of postcard that sessions need: varints, strings, options. Whatever cannot be read throws `ReadError` and
- * nothing else.
+ * The part of postcard that sessions need: varints, strings, options. Invalid bytes throw `ReadError` and nothing else.
  */
 
-/** Bytes that are not what they should be. Nothing of them was used. */
+/** Invalid bytes. None of them was used. */
 export class ReadError extends Error {
   override readonly name = "ReadError";
 }
@@ -37,7 +36,7 @@ export class Reader {
     return byte === 1;
   }
 
-  /** Two bytes as they stand, least significant first. */
+  /** Two raw bytes, least significant first. */
   plain16(): number {
     const low = this.u8();
     return low | (this.u8() << 8);
@@ -51,7 +50,7 @@ export class Reader {
     return this.varint(5, 0xffff_ffff);
   }
 
-  /** At most 2⁵³; a length or a time is never longer. */
+  /** At most 2⁵³; lengths and times are never larger. */
   u53(): number {
     const value = this.u64();
     if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw new ReadError(`${value} is too large`);
@@ -118,7 +117,7 @@ export class Reader {
   }
 }
 
-/** Bytes as a text. */
+/** Text as UTF-8. */
 export function utf8(bytes: Uint8Array): string {
   try {
     return UTF8.decode(bytes);
@@ -136,12 +135,12 @@ export class Writer {
   private bytes = new Uint8Array(64);
   private length = 0;
 
-  /** What was written; valid until the next write. */
+  /** The bytes written so far; valid until the next write. */
   view(): Uint8Array {
     return this.bytes.subarray(0, this.length);
   }
 
-  /** What was written, to keep. */
+  /** A copy of the bytes written so far. */
   finish(): Uint8Array {
     return this.bytes.slice(0, this.length);
   }

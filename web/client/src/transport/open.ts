@@ -1,6 +1,6 @@
 /**
- * Which transport: WebTransport first, WebSocket where that does not work. What failed is remembered for the page's
- * session, but only once the other way has worked: a server that is away fails both ways.
+ * Chooses the transport: WebTransport first, and WebSocket if that fails. A failure is remembered for the page's
+ * session, but only once the other transport has worked: with an unreachable server both fail.
  */
 import { ConnectError } from "../client/errors.js";
 import type { TransportChoice } from "../client/types.js";
@@ -9,36 +9,36 @@ import type { Transport } from "./transport.js";
 import { openWebSocket } from "./websocket.js";
 import { openWebTransport } from "./webtransport.js";
 
-/** How long WebTransport may take to stand, in milliseconds, */
+/** How long WebTransport may take to open, in milliseconds. */
 const WEBTRANSPORT_LIMIT = 2_500;
-/** and WebSocket. */
+/** How long WebSocket may take to open, in milliseconds. */
 const WEBSOCKET_LIMIT = 8_000;
-/** How long a document of the server may take. */
+/** How long a document of the server may take, in milliseconds. */
 const FETCH_LIMIT = 8_000;
 
-/** What `/connect.json` says. */
+/** The contents of `/connect.json`. */
 interface Offer {
-  /** `hash`: of a certificate that no authority vouches for. `host`: where the server listens, if that is one address. */
+  /** `hash`: of a certificate without a known authority. `host`: the server's address, if it listens on only one. */
   webtransport?: { port: number; hash: string | null; host?: string | null };
   websocket?: boolean;
 }
 
-/** The addresses of a server, by transport. */
+/** A server's addresses by transport. */
 interface Ways {
   readonly webTransport: readonly string[];
   readonly webSocket: readonly string[];
   readonly hash: Uint8Array | null;
 }
 
-/** Where links to a server come from. */
+/** Opens links to servers. */
 export interface Links {
-  /** A new link to a server that another server named, or to the page's; rejects with `ConnectError`. */
+  /** Opens a link to a server that another server named, or to the page's; rejects with `ConnectError`. */
   open(contact?: Contact): Promise<Transport>;
-  /** WebTransport connected, but nothing comes through: another link goes the other way. */
+  /** Records that WebTransport connects without anything arriving: the next link uses WebSocket. */
   distrust(): void;
 }
 
-/** Makes links to the servers of a page's world. What lets WebTransport through to one of them lets it through to all. */
+/** Opens links to the servers of a page's world. A network that allows WebTransport to one of them allows it to all. */
 export class Opener implements Links {
   private readonly key: string;
 
@@ -67,20 +67,20 @@ export class Opener implements Links {
       }
     }
     if (this.choice === "webtransport") {
-      throw new ConnectError(`no WebTransport: ${failed === null ? "it is not offered, or not known here" : String(failed)}`);
+      throw new ConnectError(`no WebTransport: ${failed === null ? "the server does not offer it, or this browser does not support it" : String(failed)}`);
     }
-    if (!("WebSocket" in globalThis)) throw new ConnectError("there is no WebSocket here");
+    if (!("WebSocket" in globalThis)) throw new ConnectError("this environment has no WebSocket");
     const transport = await firstWebSocket(ways.webSocket);
     if (failed !== null) this.distrust();
     return transport;
   }
 
-  /** The ways to the page's server. They are asked for anew each time: its certificate changes. */
+  /** The addresses of the page's server. They are fetched each time, since its certificate changes. */
   private async offered(): Promise<Ways> {
     const offer = (await fetchJson(new URL("/connect.json", this.base))) as Offer;
     const base = new URL(this.base);
     const { webtransport } = offer;
-    // A development server listens on 127.0.0.1 alone, while browsers try ::1 for localhost.
+    // A development server listens only on 127.0.0.1, while browsers try ::1 for localhost.
     const host = webtransport?.host ?? base.hostname;
     const hash = webtransport?.hash ?? null;
     const socket = new URL("/play", base);
@@ -93,7 +93,7 @@ export class Opener implements Links {
   }
 }
 
-/** The ways that a contact names: section 10.1 of `docs/WIRE.md`. */
+/** The addresses in a contact: section 10.1 of `docs/WIRE.md`. */
 export function waysTo({ addresses, certificate }: Contact): Ways {
   const isSocket = (address: string): boolean => /^wss?:\/\//.test(address);
   return {
@@ -115,7 +115,7 @@ async function firstWebSocket(urls: readonly string[]): Promise<Transport> {
   throw new ConnectError(failed);
 }
 
-/** A text that the server serves. */
+/** Fetches a text from the server. */
 export async function fetchText(url: URL): Promise<string> {
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(FETCH_LIMIT), cache: "no-store" });
@@ -132,7 +132,7 @@ async function fetchJson(url: URL): Promise<unknown> {
     const found: unknown = JSON.parse(text);
     if (typeof found === "object" && found !== null) return found;
   } catch {
-    // Not JSON: said below.
+    // Not JSON: reported below.
   }
   throw new ConnectError(`${url.pathname} of ${url.host} is not what a server offers`);
 }
@@ -144,7 +144,7 @@ function remember(key: string): void {
   try {
     sessionStorage.setItem(key, "1");
   } catch {
-    // No storage here, or it is full: the page remembers alone.
+    // There is no storage, or it is full: only this page remembers.
   }
 }
 

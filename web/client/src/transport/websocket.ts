@@ -1,13 +1,13 @@
-/** Links over WebSocket, for where UDP is blocked: binary frames whose first byte says what they carry. */
+/** Links over WebSocket, for networks that block UDP: binary frames whose first byte is their type. */
 import { MAX_MESSAGE } from "../session/messages.js";
 import type { Closed, Transport } from "./transport.js";
 
 const DATAGRAM = 0;
 const MESSAGE = 1;
-/** Bytes that wait to be sent above which datagrams are dropped: on a slow link a newer one is worth more. */
+/** With more bytes than this waiting to be sent, datagrams are dropped: on a slow link a newer one is worth more. */
 const MAX_WAITING = 4096;
 
-/** Opens a link; fails if it does not stand within `limit` milliseconds. */
+/** Opens a link; fails if it is not open within `limit` milliseconds. */
 export function openWebSocket(url: string, limit: number): Promise<Transport> {
   return new Promise((resolve, reject) => {
     const socket = new WebSocket(url);
@@ -36,11 +36,11 @@ class SocketTransport implements Transport {
 
   constructor(private readonly socket: WebSocket) {
     socket.onmessage = (event: MessageEvent<unknown>) => this.received(event.data);
-    // Codes of the application begin at 4000; the others say only that the link broke.
+    // Codes of the application start at 4000; others only mean that the link broke.
     socket.onclose = ({ code, reason }) => this.ended({ code: code >= 4000 ? code - 4000 : 0, reason });
   }
 
-  /** The byte that says what it is, the frame's head, and upwards its mask: as the server's meter counts them. */
+  /** The type byte, the frame's head, and the mask when sending: as the server's meter counts them. */
   framing(length: number, up: boolean): number {
     return 1 + (length + 1 < 126 ? 2 : 4) + (up ? 4 : 0);
   }

@@ -1,14 +1,14 @@
-/** Links over WebTransport: raw datagrams, and messages after their length on one stream. */
+/** Links over WebTransport: raw datagrams, and length-prefixed messages on one stream. */
 import { MAX_MESSAGE } from "../session/messages.js";
 import type { Closed, Transport } from "./transport.js";
 
 const HEAD = 4;
-/** Datagrams older than this when they could leave are dropped, in milliseconds. */
+/** Datagrams that have waited longer than this are dropped, in milliseconds. */
 const MAX_AGE = 200;
 
 /**
- * Opens a link; fails if it does not stand within `limit` milliseconds. `hash`: SHA-256 of the server's certificate, null
- * for one that the browser trusts.
+ * Opens a link; fails if it is not open within `limit` milliseconds. `hash`: SHA-256 of the server's certificate, or
+ * null for one that the browser trusts.
  */
 export async function openWebTransport(url: string, hash: Uint8Array | null, limit: number): Promise<Transport> {
   const session = new WebTransport(url, {
@@ -16,7 +16,7 @@ export async function openWebTransport(url: string, hash: Uint8Array | null, lim
     congestionControl: "low-latency",
     requireUnreliable: true,
   });
-  // Whoever waits for `ready` hears of a failure; this one must not count as unheard.
+  // The caller gets the failure through `ready`; this one must not count as unhandled.
   session.closed.catch(() => {});
   try {
     await within(session.ready, limit);
@@ -51,10 +51,10 @@ class SessionTransport implements Transport {
     session.datagrams.outgoingMaxAge = MAX_AGE;
     this.datagrams = session.datagrams.writable.getWriter();
     this.messages = stream.writable.getWriter();
-    // An empty message that means nothing: a stream exists for the other end only once something was sent on it.
+    // An empty message without meaning: a stream exists for the other end only once something was sent on it.
     this.message(new Uint8Array(0));
     const broke = (): void => {
-      // What cannot be read ends the link here; the session itself may stand, and nobody would close it any more.
+      // Invalid data ends the link here. The session may still be open and must be closed, since no other code would.
       session.close();
       this.ended({ code: 0, reason: "the link broke" });
     };
@@ -63,13 +63,13 @@ class SessionTransport implements Transport {
     session.closed.then(({ closeCode, reason }) => this.ended({ code: closeCode ?? 0, reason: reason ?? "" }), broke);
   }
 
-  /** What QUIC adds does not show here. */
+  /** What QUIC adds cannot be seen here. */
   framing(): number {
     return 0;
   }
 
   datagram(bytes: Uint8Array): void {
-    // Where the writer is full, a newer datagram is worth more than a queue of old ones.
+    // When the writer is full, a newer datagram is worth more than a queue of old ones.
     if ((this.datagrams.desiredSize ?? 0) > 0) this.datagrams.write(bytes).catch(() => {});
   }
 
@@ -114,7 +114,7 @@ class SessionTransport implements Transport {
   }
 }
 
-/** Cuts a stream of bytes into messages. */
+/** Splits a stream of bytes into messages. */
 export class Parts {
   private bytes = new Uint8Array(0);
 
@@ -125,7 +125,7 @@ export class Parts {
     this.bytes = both;
   }
 
-  /** The next message, or null until more has come. Throws for one that is too long. */
+  /** The next message, or null until more has arrived. Throws for one that is too long. */
   next(): Uint8Array | null {
     if (this.bytes.length < HEAD) return null;
     const length = new DataView(this.bytes.buffer, this.bytes.byteOffset).getUint32(0, true);

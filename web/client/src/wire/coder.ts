@@ -1,8 +1,8 @@
 /**
- * The range coder, reading: section 2 of `docs/WIRE.md`; and numbers, section 3.
+ * The range decoder: section 2 of `docs/WIRE.md`; and numbers, section 3.
  *
- * All arithmetic is unsigned 32-bit. The interval lives in a typed array, which holds such numbers without boxes, so
- * that no decision allocates.
+ * All arithmetic is unsigned 32-bit. The interval is stored in a typed array, which holds such numbers unboxed, so that
+ * decoding a bit allocates nothing.
  */
 import { TRAINED_BASE64 } from "./trained.js";
 import * as C from "./contexts.js";
@@ -11,7 +11,7 @@ const RANGE = 0;
 const CODE = 1;
 const TOP = 2 ** 24;
 
-/** The probabilities that every packet starts from. */
+/** The probabilities with which every packet starts. */
 export const TRAINED: Uint16Array = (() => {
   const text = atob(TRAINED_BASE64);
   const table = new Uint16Array(C.CONTEXTS);
@@ -19,14 +19,14 @@ export const TRAINED: Uint16Array = (() => {
   return table;
 })();
 
-/** Reads one coded part after the other: `start`, then decisions. */
+/** Reads coded parts one after the other: call `start`, then the decoding methods. */
 export class Decoder {
   private readonly p = new Uint16Array(C.CONTEXTS);
   private readonly interval = new Uint32Array(2);
   private bytes: Uint8Array = new Uint8Array(0);
   private at = 0;
 
-  /** Begins to read a coded part, which starts at `from`. */
+  /** Starts a coded part at `from`. */
   start(bytes: Uint8Array, from: number): void {
     this.p.set(TRAINED);
     this.bytes = bytes;
@@ -37,7 +37,7 @@ export class Decoder {
     this.interval[CODE] = code;
   }
 
-  /** Past the end every byte is 0: the writer dropped such bytes. */
+  /** After the end every byte is 0, since the writer drops such bytes. */
   private nextByte(): number {
     const at = this.at++;
     return at < this.bytes.length ? this.bytes[at] : 0;
@@ -69,7 +69,7 @@ export class Decoder {
     return bit;
   }
 
-  /** So many raw bits, at most 32. */
+  /** `count` raw bits, at most 32. */
   raw(count: number): number {
     if (count <= 16) return count > 0 ? this.part(count) : 0;
     const high = this.part(16);
@@ -82,7 +82,7 @@ export class Decoder {
     let range = interval[RANGE] >>> count;
     let code = interval[CODE];
     const most = (1 << count) - 1;
-    // Exact: a quotient of 32-bit numbers is never rounded up to the next integer in a double.
+    // This is exact: a quotient of 32-bit numbers is never rounded up to the next integer in a double.
     const share = Math.floor(code / range);
     const part = share < most ? share : most;
     code -= part * range;
@@ -104,7 +104,7 @@ export class Decoder {
     return negative ? -magnitude | 0 : magnitude | 0;
   }
 
-  /** A signed plain number of the family that begins at `family`. */
+  /** A signed plain number of the family that starts at `family`. */
   plain(family: number): number {
     return this.value(family, family + C.STEPS, family + C.STEPS + C.SIGNS, 6, 1);
   }
@@ -130,7 +130,7 @@ export class Decoder {
     return this.bit(len + (n === 0 ? 0 : n === 1 ? 7 : 15) + near(n, expect));
   }
 
-  /** The magnitude of `length` bits, whose leading one is known. */
+  /** A magnitude of `length` bits, whose leading bit is known. */
   private below(tree: number, length: number): number {
     const below = length - 1;
     const modelled = below < 3 ? below : 3;
@@ -142,7 +142,7 @@ export class Decoder {
   }
 }
 
-/** Where the tree of a length begins: two bits have one below the leading one, three have two. */
+/** The start of a length's tree: two bits have one below the leading one, three have two. */
 function treeAt(length: number): number {
   return length <= 3 ? (length === 3 ? 1 : 0) : 4 + ((length < 10 ? length : 10) - 4) * 7;
 }
@@ -152,7 +152,7 @@ function near(n: number, expect: number): number {
   return above < 0 ? 0 : above > 9 ? 9 : above;
 }
 
-/** The bit length of a 32-bit number's size; −2³¹ has 32. */
+/** The bit length of a 32-bit number's absolute value; −2³¹ has 32. */
 export function length(v: number): number {
   return 32 - Math.clz32(v < 0 ? -v : v);
 }

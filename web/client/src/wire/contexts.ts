@@ -1,4 +1,4 @@
-/** Where each family of contexts begins: the table of `docs/WIRE.md`, section 4. A test holds them to the document. */
+/** The start of each family of contexts: the table in section 4 of `docs/WIRE.md`. A test compares both. */
 export const JUMP = 0;
 export const J_LEN = 6;
 export const J_SIGN = 56;
@@ -36,7 +36,7 @@ export const WORD = 3681;
 export const NAME = 3682;
 export const CONTEXTS = 3858;
 
-/** Contexts of one set of lengths, of signs, of leading bits. */
+/** Contexts of one set of lengths, of signs, and of leading bits. */
 export const STEPS = 25;
 export const SIGNS = 10;
 export const TREES = 53;

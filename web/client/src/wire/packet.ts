@@ -1,4 +1,4 @@
-/** State packets: sections 1, 5 and 8 of `docs/WIRE.md`. A packet is read whole before any of it is used. */
+/** State packets: sections 1, 5 and 8 of `docs/WIRE.md`. A packet is read as a whole before any of it is used. */
 import * as C from "./contexts.js";
 import { Decoder } from "./coder.js";
 import { Fall } from "./place.js";
@@ -13,10 +13,10 @@ export const KEPT_STATES = 32;
 const STATE_HEADER = 5;
 const MAX_ALIAS = 65_535;
 
-/** Why a packet was refused. Nothing of it was used. */
+/** Why a packet was rejected. None of it was used. */
 export type PacketFault = "too-long" | "too-short" | "version" | "type" | "alias" | "baseline" | "kind" | "too-many";
 
-/** A packet that was refused. */
+/** A packet was rejected. */
 export class PacketError extends Error {
   override readonly name = "PacketError";
 
@@ -25,28 +25,28 @@ export class PacketError extends Error {
   }
 }
 
-/** What a record says. */
+/** Kinds of records. */
 export const UPDATE = 0;
 export const FULL = 1;
 export const FROZEN = 2;
 export const GONE = 3;
 
-/** What a reader must know of the receiver's replicas. */
+/** What a reader needs to know of the receiver's replicas. */
 export interface States {
   /**
-   * The kind of the object behind an alias if its state of that tick is held, whose lanes and motion then stand in
-   * `base`; −1 if it is not.
+   * The kind of the object behind an alias, if its state of that tick is kept; lanes and motion are then in `base`. −1
+   * otherwise.
    */
   find(alias: number, tick: number, base: Baseline): number;
 }
 
-/** Which packet it is, and of which round. */
+/** A packet's number and round. */
 export interface Header {
   seq: number;
   tick: number;
 }
 
-/** Splits the plain part off. `near`: any tick within 32,767 rounds of the packet's, to complete it. */
+/** Splits off the uncoded part. `near`: any tick within 32,767 rounds of the packet's, to complete it. */
 export function openState(bytes: Uint8Array, near: number, out: Header): void {
   if (bytes.length > MAX_PACKET) throw new PacketError("too-long");
   if (bytes.length === 0) throw new PacketError("too-short");
@@ -58,32 +58,32 @@ export function openState(bytes: Uint8Array, near: number, out: Header): void {
   out.tick = (near - behind) >>> 0;
 }
 
-/** The records of one packet, side by side; used again for the next one. */
+/** The records of one packet in parallel arrays, reused for the next one. */
 export class Packet {
   count = 0;
   readonly op = new Uint8Array(MAX_RECORDS);
   readonly alias = new Uint16Array(MAX_RECORDS);
-  /** The state's kind, origin and serial: of whole states the object's name, of updates the kind alone. */
+  /** The state's kind, origin and serial: for whole states the object's id, for updates only the kind. */
   readonly kind = new Uint8Array(MAX_RECORDS);
   readonly origin = new Uint32Array(MAX_RECORDS);
   readonly serial = new Uint32Array(MAX_RECORDS);
-  /** Where the lanes of each state begin in `lanes`, and how many they are. */
+  /** Where each state's lanes start in `lanes`, and how many there are. */
   readonly at = new Uint32Array(MAX_RECORDS);
   readonly size = new Uint16Array(MAX_RECORDS);
   lanes = new Int32Array(1024);
-  /** How each state came about: three axes and the ticks. */
+  /** The motion of each state: three axes and the ticks. */
   readonly moved = new Int32Array(MAX_RECORDS * 3);
   readonly ticks = new Uint32Array(MAX_RECORDS);
   readonly jumped = new Uint8Array(MAX_RECORDS);
   private used = 0;
 
-  /** Makes room for a packet. */
+  /** Clears the records for a new packet. */
   clear(): void {
     this.count = 0;
     this.used = 0;
   }
 
-  /** Room for the lanes of the record at hand; returns where they begin. */
+  /** Reserves space for the lanes of the current record; returns their index. */
   room(lanes: number): number {
     const at = this.used;
     this.used += lanes;
@@ -107,7 +107,7 @@ export class PacketReader {
 
   constructor(private readonly schema: Schema) {}
 
-  /** Reads the records of a packet of round `tick` into `out`; throws `PacketError` where it must be refused. */
+  /** Reads the records of a packet of round `tick` into `out`; throws `PacketError` for an invalid one. */
   read(bytes: Uint8Array, tick: number, states: States, out: Packet): void {
     const { c } = this;
     c.start(bytes, STATE_HEADER);

@@ -1,21 +1,21 @@
-/** Places: sections 6.1 and 6.2 of `docs/WIRE.md`. Everything wraps to 32 bits where the page says so. */
+/** Places: sections 6.1 and 6.2 of `docs/WIRE.md`. Numbers wrap to 32 bits where the document says so. */
 import * as C from "./contexts.js";
 import { length } from "./coder.js";
 import type { Decoder } from "./coder.js";
 import type { PlaceLanes } from "./schema.js";
 
-/** Rounds for which a motion is carried on. */
+/** Most rounds for which a motion is extrapolated. */
 export const HORIZON = 40;
 
 /** Three coordinates in steps. */
 export type Steps = [x: number, y: number, z: number];
 
-/** The rounds that a motion is the average of. */
+/** The rounds over which a motion is averaged. */
 function spanOf(ticks: number): number {
   return ticks < 1 ? 1 : ticks > 65_536 ? 65_536 : ticks;
 }
 
-/** How far a motion of `moved` steps in so many ticks leads in some rounds, on one axis. */
+/** Where a motion of `moved` steps in `ticks` ticks leads in some rounds, on one axis. */
 export function way(moved: number, ticks: number, rounds: number): number {
   const t = spanOf(ticks);
   const r = rounds < HORIZON ? rounds : HORIZON;
@@ -31,19 +31,19 @@ function signClass(v: number): number {
   return v < 0 ? 0 : v === 0 ? 1 : 2;
 }
 
-/** Free fall as a packet knows it: what the kind states, or what two equal falls in a row show. */
+/** Free fall within a packet: what the kind states, or what two equal falls in a row show. */
 export class Fall {
   private stated = 0;
   private known = 0;
   private candidate = 0;
   private begun = false;
 
-  /** A packet begins. */
+  /** Starts a packet. */
   restart(): void {
     this.begun = false;
   }
 
-  /** A state of a kind that states this fall follows. */
+  /** Sets the stated fall of the next state's kind. */
   of(stated: number): void {
     if (this.begun && this.stated === stated) return;
     this.begun = true;
@@ -56,7 +56,7 @@ export class Fall {
     return this.known !== 0;
   }
 
-  /** The residual that free fall leaves. */
+  /** The residual of free fall. */
   residual(unit: number): number {
     return -Math.floor((this.known * unit) / 2) | 0;
   }
@@ -77,7 +77,7 @@ function fallUnit(age: number, ticks: number): number {
   return a * (a + (span < 1024 ? span : 1024));
 }
 
-/** Reads into `out` where a jump led to; it holds where from. */
+/** Reads the target of a jump into `out`, which has its start. */
 export function readJump(c: Decoder, place: PlaceLanes, out: Steps): void {
   for (let axis = 0; axis < 3; axis++) {
     const vertical = axis === 2 ? 1 : 0;
@@ -99,10 +99,10 @@ export function readAbsolute(c: Decoder, place: PlaceLanes, out: Steps): void {
   out[2] = flat ? c.raw(wide ? 32 : 0) | 0 : (c.raw(bits) - place.extent) | 0;
 }
 
-/** What the vertical axis did; written by `readVertical` for `readLevel`. */
+/** What the vertical axis did; set by `readVertical` for `readLevel`. */
 let lift = 0;
 
-/** Reads the residual of a place against its prediction into `out`. `w`: the way that its motion foresees. */
+/** Reads the residual of a place relative to its prediction into `out`. `w`: the distance that its motion predicts. */
 export function readResidual(c: Decoder, fall: Fall, w: Steps, age: number, ticks: number, out: Steps): void {
   out[2] = readVertical(c, fall, w, age, ticks);
   readLevel(c, w, age, out);
@@ -133,7 +133,7 @@ function readVertical(c: Decoder, fall: Fall, w: Steps, age: number, ticks: numb
     return fall.residual(unit);
   }
   lift = 4;
-  // On level ground the slope of the way ahead sets the scale, in the air the vertical way.
+  // On the ground the horizontal distance sets the scale; in the air the vertical one.
   const level = Math.min(Math.max(Math.abs(w[0]), Math.abs(w[1])), 2 ** 31 - 1);
   const expect = length(z !== 0 ? z : level);
   const tree = C.Z_TREE + signClass(z) * C.TREES;
@@ -143,7 +143,7 @@ function readVertical(c: Decoder, fall: Fall, w: Steps, age: number, ticks: numb
   return r;
 }
 
-/** Ways are clamped to this for frames, so that squares stay exact in a double. */
+/** Distances are clamped to this for frames, so that squares stay exact in a double. */
 const FARTHEST = 2 ** 22;
 
 function frameSide(v: number): number {
@@ -155,20 +155,20 @@ function shear(factor: number, v: number): number {
   return Math.floor((factor * v + 2048) / 4096);
 }
 
-/** The class of a speed: 0 for who stands, else 1 and the quarter of its octave. */
+/** The class of a speed: 0 at rest, else 1 plus the quarter of its octave. */
 function paceClass(speed: number, moving: number): number {
   const s = Math.floor((25 * (speed < 2 ** 20 ? speed : 2 ** 20)) / 16);
   return moving + (s > 1 ? ((2 * s) >> (length(s) - 2)) & 3 : 0);
 }
 
-/** Size of along against the scale: zero, then by octaves. */
+/** Class of the length along the motion relative to the scale: zero, then by octaves. */
 function gapClass(along: number, scale: number): number {
   if (along === 0) return 0;
   const gap = 6 + length(along) - scale;
   return gap < 1 ? 1 : gap > 7 ? 7 : gap;
 }
 
-/** Coarse lifts: level on; in the air; other. */
+/** Coarse classes of lift: on the ground, in the air, other. */
 const AIR = Uint8Array.of(0, 2, 1, 1, 2);
 
 function readLevel(c: Decoder, w: Steps, age: number, out: Steps): void {
@@ -204,7 +204,7 @@ function readLevel(c: Decoder, w: Steps, age: number, out: Steps): void {
     expect,
     expect > 2 ? expect - 2 : 0,
   );
-  // Out of the frame: three shears are a rotation that loses nothing on integers.
+  // Back from the frame: three shears are a rotation that is lossless on integers.
   const half = size > 0 ? Math.floor((short * 4096) / (size + long)) : 0;
   const sine = size > 0 ? Math.floor((short * 4096) / size) : 0;
   let u = (along - shear(half, across)) | 0;

@@ -1,4 +1,4 @@
-/** One object's state out of bits: section 6 of `docs/WIRE.md`. */
+/** Decodes an object's state: section 6 of `docs/WIRE.md`. */
 import * as C from "./contexts.js";
 import { length } from "./coder.js";
 import type { Decoder } from "./coder.js";
@@ -7,7 +7,7 @@ import type { Fall, Steps } from "./place.js";
 import type { Kind, PlaceLanes } from "./schema.js";
 import { STEP, SYMBOL, TURN } from "./types.js";
 
-/** A state that the receiver has: where its lanes lie, how it came about, and how many rounds ago. */
+/** A state that the receiver has: the start of its lanes, its motion, and its age in rounds. */
 export interface Baseline {
   lanes: Int32Array;
   at: number;
@@ -16,20 +16,20 @@ export interface Baseline {
   age: number;
 }
 
-/** How a state came about: what moved it from its baseline, and whether it jumped. */
+/** How a state came about: its motion from the baseline, and whether it jumped. */
 export interface Motion {
   readonly moved: Steps;
   ticks: number;
   jumped: boolean;
 }
 
-/** The class of a whole state's miss, of a jump, and of a kind without a place. */
+/** The class of the miss of a whole state, of a jump, and of a kind without a place. */
 const FAR = 2;
 
 const ahead: Steps = [0, 0, 0];
 const residual: Steps = [0, 0, 0];
 
-/** Reads a state into `out`, from lane `to` on, and how it came about into `motion`. Without a base it is whole. */
+/** Reads a state into `out` from lane `to` on, and its motion into `motion`. Without a base it is whole. */
 export function readState(
   c: Decoder,
   kind: Kind,
@@ -50,7 +50,7 @@ export function readState(
   readOthers(c, kind, base === null ? 1 : 0, out, to);
 }
 
-/** Returns the class of how far the place was from its prediction. */
+/** Reads a place; returns the class of its distance from the prediction. */
 function readPlace(
   c: Decoder,
   place: PlaceLanes,
@@ -117,7 +117,7 @@ function readOthers(c: Decoder, kind: Kind, whole: number, out: Int32Array, to: 
   }
 }
 
-/** One lane of a field that changed. `single`: it is the field's only one, so that it did change. */
+/** Reads one lane of a field that changed. `single`: it is the field's only lane, so it did change. */
 function readLane(
   c: Decoder,
   kind: Kind,

@@ -1,4 +1,4 @@
-/** Schemas: their text, their hash, and where everything of a kind lies. Sections 1, 7 and 9 of `docs/WIRE.md`. */
+/** Schemas: their text, their hash, and the layout of each kind. Sections 1, 7 and 9 of `docs/WIRE.md`. */
 import { SchemaError, laneCount, lanesOf, parseType } from "./types.js";
 import type { FieldType } from "./types.js";
 
@@ -7,7 +7,7 @@ export { SchemaError } from "./types.js";
 export const MAX_KINDS = 256;
 export const MAX_FIELDS = 64;
 export const MAX_RECORD_BYTES = 1024;
-/** Lanes that every kind has before its own: owner and epoch. */
+/** Lanes of every kind before its own: owner and epoch. */
 export const HIDDEN_LANES = 2;
 
 /** What a field means to the coder. */
@@ -18,11 +18,11 @@ export interface Field {
   readonly name: string;
   readonly type: FieldType;
   readonly role: Role;
-  /** Below this deviation nothing is sent. */
+  /** Smaller deviations are not sent. */
   readonly floor: number;
-  /** Told only to those who look from the object; for others its lanes are zero. */
+  /** Sent only to observers that look from the object; for others its lanes are zero. */
   readonly own: boolean;
-  /** Its first lane, and how many there are. */
+  /** Its first lane, and the number of its lanes. */
   readonly at: number;
   readonly count: number;
 }
@@ -33,12 +33,12 @@ export interface PlaceLanes {
   readonly dims: number;
   readonly motion: boolean;
   readonly precision: number;
-  /** Coordinates lie within ± this many steps, which take this many bits. */
+  /** Coordinates are within ± this many steps, and take this many bits. */
   readonly extent: number;
   readonly bits: number;
 }
 
-/** A facing's lane and the parts of its turn. */
+/** A facing's lane, and the number of steps in a turn. */
 export interface TurnLane {
   readonly at: number;
   readonly steps: number;
@@ -47,12 +47,12 @@ export interface TurnLane {
 /** A kind of object. */
 export interface Kind {
   readonly name: string;
-  /** Its number: its position in the schema. */
+  /** Its number, which is its index in the schema. */
   readonly number: number;
   readonly fields: readonly Field[];
-  /** No object of this kind moves faster, in units per second. */
+  /** The largest speed of its objects, in units per second. */
   readonly maxSpeed: number;
-  /** Free fall in steps per tick²; 0 where there is none, or no place. */
+  /** Free fall in steps per tick²; 0 for none, or without a place. */
   readonly fall: number;
   readonly lanes: number;
   /** The class of each lane, and its size: see `Lane`. */
@@ -61,11 +61,11 @@ export interface Kind {
   readonly place: PlaceLanes | null;
   readonly yaw: TurnLane | null;
   readonly pitch: TurnLane | null;
-  /** First and last + 1 lane of what has no role, owner and epoch first. */
+  /** First and last + 1 lane of fields without a role, starting with owner and epoch. */
   readonly others: Int32Array;
 }
 
-/** All kinds that two ends of a link agree on. */
+/** All kinds, on which both ends of a link must agree. */
 export class Schema {
   private constructor(
     readonly text: string,
@@ -89,7 +89,7 @@ export class Schema {
   }
 }
 
-/** Where two schemas' texts differ first, in words; empty if they do not. */
+/** Describes where two schemas' texts first differ; empty if they are equal. */
 export function difference(here: string, there: string): string {
   const [ours, theirs] = [here.split("\n"), there.split("\n")];
   const at = ours.findIndex((line, n) => line !== theirs[n]);

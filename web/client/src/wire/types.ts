@@ -1,6 +1,6 @@
 /** Field types of `docs/WIRE.md`, section 9, and the text in which schemas write them (section 7). */
 
-/** How a value becomes lanes, and lanes a value. */
+/** How a value becomes lanes, and the reverse. */
 export type FieldType =
   | {
       readonly type: "Place";
@@ -18,27 +18,27 @@ export type FieldType =
   | { readonly type: "Optional"; readonly inner: FieldType }
   | { readonly type: "List"; readonly item: FieldType; readonly max: number };
 
-/** A schema that cannot be used, or its text not be understood. */
+/** A schema is invalid, or its text cannot be parsed. */
 export class SchemaError extends Error {
   override readonly name = "SchemaError";
 }
 
-/** How one lane is coded: the difference is likely small, */
+/** Class of a lane: a number whose difference is probably small. */
 export const STEP = 0;
-/** modulo a number of steps, */
+/** Class of a lane: a number modulo a number of steps. */
 export const TURN = 1;
-/** a name out of several, */
+/** Class of a lane: one of several symbols. */
 export const SYMBOL = 2;
-/** or four bytes of text or data. */
+/** Class of a lane: four bytes of text or data. */
 export const WORD = 3;
 
-/** The class of a lane; and the steps of its turn, or the count of its symbols. */
+/** The class of a lane, with the steps of its turn or the number of its symbols. */
 export type Lane = readonly [cls: number, size: number];
 
 const A_STEP: Lane = [STEP, 0];
 const A_WORD: Lane = [WORD, 0];
 
-/** How many lanes a value takes. */
+/** Number of lanes of a value. */
 export function laneCount(ty: FieldType): number {
   switch (ty.type) {
     case "Place":
@@ -57,7 +57,7 @@ export function laneCount(ty: FieldType): number {
   }
 }
 
-/** The lanes of a type, in order. Ask `laneCount` first whether they are too many. */
+/** The lanes of a type, in order. Check with `laneCount` first that there are not too many. */
 export function lanesOf(ty: FieldType): Lane[] {
   switch (ty.type) {
     case "Place":
@@ -85,7 +85,7 @@ export function lanesOf(ty: FieldType): Lane[] {
 const TOKEN = /\s*([A-Za-z_]+|-?\d[\d.e+-]*|[{}(),:])/y;
 const NUMBER = /^-?\d/;
 
-/** Reads a type as schemas write it. */
+/** Parses a type as schemas write it. */
 export function parseType(text: string): FieldType {
   const words: string[] = [];
   TOKEN.lastIndex = 0;
@@ -132,7 +132,7 @@ class Parser {
     const word = this.next();
     if (word === "true" || word === "false") return word === "true";
     if (!NUMBER.test(word)) throw new SchemaError(`'${word}' is no number`);
-    // What may be broken is a 32-bit float.
+    // A number with a fraction is a 32-bit float.
     return /[.e]/.test(word) ? Math.fround(Number(word)) : Number(word);
   }
 
@@ -153,7 +153,7 @@ class Parser {
   }
 }
 
-/** A type whose numbers make sense. */
+/** Checks that a type's numbers are valid. */
 function checked(name: string, parts: ReadonlyMap<string, number | boolean | FieldType>): FieldType {
   const number = (key: string): number => {
     const found = parts.get(key);

@@ -1,11 +1,11 @@
-/** Values ⇄ lanes: section 9 of `docs/WIRE.md`. What comes from the network is put into range, never trusted. */
+/** Values ⇄ lanes: section 9 of `docs/WIRE.md`. Numbers from the network are clamped to their range. */
 import { laneCount } from "./types.js";
 import type { FieldType } from "./types.js";
 import type { Kind } from "./schema.js";
 
 /**
- * A field's value: numbers and integers as numbers, angles as radians, a symbol as the position of its variant (a bool
- * is 0 or 1), places and quaternions as lists of numbers, what is missing as null.
+ * A field's value: numbers and integers as numbers, angles in radians, a symbol as the index of its variant (a bool is
+ * 0 or 1), places and quaternions as lists of numbers, a missing value as null.
  */
 export type FieldValue = number | number[] | string | Uint8Array | null | FieldValue[];
 
@@ -14,7 +14,7 @@ const TAU = f32(2 * Math.PI);
 const UTF8 = new TextDecoder("utf-8");
 const TO_UTF8 = new TextEncoder();
 
-/** Halves go away from zero. */
+/** Rounds halves away from zero. */
 export function round(value: number): number {
   const whole = Math.trunc(value);
   return Math.abs(value - whole) >= 0.5 ? whole + Math.sign(value) : whole;
@@ -24,20 +24,20 @@ function clamp(value: number, low: number, high: number): number {
   return value < low ? low : value > high ? high : value;
 }
 
-/** An angle in radians as a part of a turn. */
+/** An angle in radians as steps of a turn. */
 export function angleToSteps(radians: number, steps: number): number {
   const turn = f32(f32(radians) / TAU);
   if (!Number.isFinite(turn)) return 0;
   return round((turn - Math.floor(turn)) * steps) % steps;
 }
 
-/** A part of a turn as radians in (−π, π]. */
+/** Steps of a turn as radians in (−π, π]. */
 export function stepsToAngle(step: number, steps: number): number {
   const turn = (((step % steps) + steps) % steps) / steps;
   return f32((turn > 0.5 ? turn - 1 : turn) * TAU);
 }
 
-/** The value in a field's lanes, which begin at `at`. */
+/** The value in a field's lanes, which start at `at`. */
 export function readValue(type: FieldType, lanes: Int32Array, at: number): FieldValue {
   const lane = lanes[at];
   switch (type.type) {
@@ -77,7 +77,7 @@ export function readState(kind: Kind, lanes: Int32Array): Record<string, FieldVa
   return out;
 }
 
-/** Writes a value into a field's lanes, which begin at `at`. A value of another shape counts as nothing: zeros. */
+/** Writes a value into a field's lanes, which start at `at`. A value of the wrong type is written as zeros. */
 export function writeValue(type: FieldType, value: FieldValue, lanes: Int32Array, at: number): void {
   lanes.fill(0, at, at + laneCount(type));
   switch (type.type) {
@@ -138,7 +138,7 @@ function writeBytes(bytes: Uint8Array, lanes: Int32Array, at: number): void {
   bytes.forEach((byte, n) => (lanes[at + 1 + (n >> 2)] |= byte << ((n & 3) * 8)));
 }
 
-/** As many bytes as fit without cutting a character. */
+/** As many bytes as fit without splitting a character. */
 function wholeCharacters(bytes: Uint8Array, max: number): Uint8Array {
   let end = Math.min(bytes.length, max);
   while (end > 0 && end < bytes.length && (bytes[end] & 0xc0) === 0x80) end--;
@@ -158,7 +158,7 @@ function readQuaternion(bits: number, lanes: Int32Array, at: number): number[] {
     parts[part] = f32(clamp(lanes[lane++], -most, most) * step);
     square = f32(square + f32(parts[part] * parts[part]));
   }
-  // Three parts at their limit have a square of 1.5: scale them back onto the sphere.
+  // Three components at their limit have a square of 1.5: scale them back to the unit sphere.
   const scale = square > 1 ? f32(1 / f32(Math.sqrt(square))) : 1;
   for (let part = 0; part < 4; part++) parts[part] = f32(parts[part] * scale);
   parts[largest] = f32(Math.sqrt(Math.max(f32(1 - f32(f32(square * scale) * scale)), 0)));

@@ -1,9 +1,9 @@
-//! The Huffman code of HTTP's headers (RFC 7541, appendix B).
+//! The Huffman code of HTTP headers (RFC 7541, appendix B).
 //!
-//! The code is canonical: the lengths say everything. Codes of a length follow each other in the
-//! order of their symbols, and shorter ones come first.
+//! The code is canonical, so the lengths define it: codes of one length follow each other in the order of their
+//! symbols, and shorter ones come first.
 
-/// Bits of each byte's code. The end of a string, which never stands in one, has 30 too.
+/// Bits of each byte's code. The end-of-string symbol, which must not occur, also has 30.
 const LENGTHS: [u8; 256] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
     28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5,
@@ -18,7 +18,7 @@ const LENGTHS: [u8; 256] = [
 ];
 const LONGEST: usize = 30;
 
-/// How many codes have each length.
+/// Number of codes of each length.
 const COUNTS: [u32; LONGEST + 1] = {
     let mut counts = [0; LONGEST + 1];
     let mut symbol = 0;
@@ -29,7 +29,7 @@ const COUNTS: [u32; LONGEST + 1] = {
     counts
 };
 
-/// All bytes by length of their code, then by value.
+/// All bytes, ordered by the length of their code and then by value.
 const ORDERED: [u8; 256] = {
     let (mut ordered, mut place, mut length) = ([0; 256], 0, 1);
     while length <= LONGEST {
@@ -46,11 +46,11 @@ const ORDERED: [u8; 256] = {
     ordered
 };
 
-/// The string; `None` for bits that no writer makes.
+/// Decodes a string; `None` for invalid bits.
 pub(super) fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(bytes.len() * 8 / 5);
     let bits = bytes.iter().flat_map(|byte| (0..8).rev().map(move |at| u32::from(byte >> at & 1)));
-    // The bits so far; the first code of their number, and how many codes are shorter.
+    // The bits so far, their number, the first code of that length, and how many codes are shorter.
     let (mut code, mut length, mut first, mut shorter) = (0, 0, 0, 0);
     for bit in bits {
         (code, length) = (code << 1 | bit, length + 1);
@@ -66,7 +66,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
             (first, shorter) = (first + count, shorter + count);
         }
     }
-    // What is left of the last byte is filled with ones.
+    // The rest of the last byte is filled with ones.
     (length < 8 && code + 1 == 1 << length).then_some(text)
 }
 
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_code_is_complete() {
-        // Together with the one of the end the codes fill the tree.
+        // With the end-of-string symbol, the codes fill the tree.
         let filled: u64 = LENGTHS.iter().map(|length| 1 << (LONGEST - *length as usize)).sum();
         assert_eq!(filled + 1, 1 << LONGEST);
     }

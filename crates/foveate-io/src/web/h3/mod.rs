@@ -1,8 +1,8 @@
-//! As much HTTP/3 as WebTransport needs, without IO: bytes of streams in, bytes of streams out.
+//! The part of HTTP/3 that WebTransport needs, without IO: bytes of streams in, bytes of streams out.
 //!
-//! What is left out is not needed by one session on one connection: no dynamic table of QPACK (its
-//! capacity is stated as 0), no pushes, no further requests. RFC 9000 (numbers), 9114 (frames), 9204
-//! (QPACK), 9297 (datagrams, capsules), draft-ietf-webtrans-http3.
+//! One session on one connection needs no dynamic table of QPACK (its capacity is stated as 0), no pushes and no
+//! further requests, so these are left out. RFC 9000 (numbers), 9114 (frames), 9204 (QPACK), 9297 (datagrams,
+//! capsules), draft-ietf-webtrans-http3.
 
 mod huffman;
 mod qpack;
@@ -12,10 +12,10 @@ pub(crate) use session::{Fault, Session, Step, read_anything};
 
 use bytes::{Buf, BytesMut};
 
-/// Bytes of a frame, a capsule or a stream's head that are kept until it is whole.
+/// Most bytes of a frame, a capsule or a stream's head that are buffered until it is complete.
 pub const MAX_FRAME: usize = 8 * 1024;
 
-/// A number of one to eight bytes, and how many those were. `None`: not all of it is there.
+/// Reads a number of one to eight bytes, and returns its length. `None` if it is incomplete.
 fn read_number(bytes: &[u8]) -> Option<(u64, usize)> {
     let first = *bytes.first()?;
     let length = 1 << (first >> 6);
@@ -24,7 +24,7 @@ fn read_number(bytes: &[u8]) -> Option<(u64, usize)> {
     Some((number, length))
 }
 
-/// The same as bytes. Numbers of 62 bits and more do not occur.
+/// Writes a number. Numbers of 62 bits and more do not occur.
 fn write_number(number: u64, into: &mut Vec<u8>) {
     match number {
         0..0x40 => into.push(number as u8),
@@ -36,18 +36,18 @@ fn write_number(number: u64, into: &mut Vec<u8>) {
     }
 }
 
-/// A type, a length, and as many bytes: frames and capsules alike.
+/// Writes a frame or a capsule: type, length, contents.
 fn write_part(kind: u64, content: &[u8], into: &mut Vec<u8>) {
     write_number(kind, into);
     write_number(content.len() as u64, into);
     into.extend_from_slice(content);
 }
 
-/// Takes a stream of such parts apart. Those of no interest pass by without being kept.
+/// Splits a stream into frames or capsules. Unwanted ones are skipped without being buffered.
 #[derive(Default)]
 struct Parts {
     buffer: BytesMut,
-    /// Bytes of a part of no interest that are still to come.
+    /// Bytes of an unwanted part that are still to come.
     skip: u64,
 }
 
@@ -58,7 +58,7 @@ impl Parts {
         self.buffer.extend_from_slice(&bytes[skipped as usize..]);
     }
 
-    /// The next part of one of these types that is whole. An error is one that is too large.
+    /// The next complete part of a wanted type. An error is one that is too large.
     fn next(&mut self, wanted: &[u64]) -> Result<Option<(u64, BytesMut)>, Fault> {
         loop {
             let Some((kind, first)) = read_number(&self.buffer) else { return Ok(None) };
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_return_and_are_read_only_whole() {
+    fn numbers_are_read_back_and_only_when_complete() {
         for (number, length) in [(0, 1), (63, 1), (64, 2), (16_383, 2), (16_384, 4), (1 << 40, 8)] {
             let mut bytes = Vec::new();
             write_number(number, &mut bytes);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_come_out_however_the_stream_cuts_them_and_others_pass_by() {
+    fn parts_come_out_however_the_stream_is_split_and_others_are_skipped() {
         let mut stream = Vec::new();
         write_part(4, b"settings", &mut stream);
         write_part(0x21, &[9; 20_000], &mut stream);

@@ -1,11 +1,11 @@
-//! Headers without a dynamic table (RFC 9204): what a request for a session says, and answers to it.
+//! Headers without a dynamic table (RFC 9204): the requests for a session, and the answers.
 
 use super::{Fault, huffman};
 
 /// Entries of the static table; those that a request for a session may use are named in `entry`.
 const STATIC_ENTRIES: u64 = 99;
 
-/// What a request says, as far as it matters. What is said twice counts as said last.
+/// The relevant headers of a request. If one occurs twice, the last one counts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Fields {
     pub(super) method: String,
@@ -30,10 +30,10 @@ impl Fields {
     }
 }
 
-/// Reads a section of headers.
+/// Reads a header section.
 pub(super) fn read(bytes: &[u8]) -> Result<Fields, Fault> {
     let mut rest = bytes;
-    // How much of the dynamic table it needs, and from where.
+    // The required insert count and the base of the dynamic table.
     if (integer(&mut rest, 8)?, integer(&mut rest, 7)?) != (0, 0) {
         return Err(Fault("headers that need a table"));
     }
@@ -60,13 +60,13 @@ pub(super) fn read(bytes: &[u8]) -> Result<Fields, Fault> {
     Ok(fields)
 }
 
-/// An entry of the static table; those that do not matter have no name.
+/// An entry of the static table; irrelevant ones have no name.
 fn entry(index: u64) -> Result<(&'static str, &'static str), Fault> {
     Ok(match index {
         0 => (":authority", ""),
         1 => (":path", "/"),
         15 => (":method", "CONNECT"),
-        // Other methods: none of them opens a session.
+        // Other methods, none of which opens a session.
         16..=21 => (":method", ""),
         22 => (":scheme", "http"),
         23 => (":scheme", "https"),
@@ -76,14 +76,14 @@ fn entry(index: u64) -> Result<(&'static str, &'static str), Fault> {
     })
 }
 
-/// A number whose first `bits` are in the next byte.
+/// Reads a number whose first `bits` are in the next byte.
 fn integer(rest: &mut &[u8], bits: u32) -> Result<u64, Fault> {
     let mask = (1u64 << bits) - 1;
     let mut number = u64::from(take(rest, 1)?[0]) & mask;
     if number < mask {
         return Ok(number);
     }
-    // More than four further bytes say nothing that fits into a frame.
+    // More than four further bytes cannot be part of a length that fits a frame.
     for shift in [0, 7, 14, 21] {
         let byte = take(rest, 1)?[0];
         number += u64::from(byte & 0x7f) << shift;
@@ -94,27 +94,27 @@ fn integer(rest: &mut &[u8], bits: u32) -> Result<u64, Fault> {
     Err(Fault("a number in headers is too large"))
 }
 
-/// A string whose length begins with `bits` of the next byte, after a bit that says how it is coded.
+/// Reads a string whose length begins with `bits` of the next byte, after a bit for its encoding.
 fn string(rest: &mut &[u8], bits: u32) -> Result<String, Fault> {
     let coded = rest.first().is_some_and(|first| first >> bits & 1 == 1);
     let length = integer(rest, bits)? as usize;
     let bytes = take(rest, length)?;
     let plain = match coded {
-        true => huffman::decode(bytes).ok_or(Fault("a header that is no Huffman code"))?,
+        true => huffman::decode(bytes).ok_or(Fault("a header with invalid Huffman code"))?,
         false => bytes.to_vec(),
     };
-    String::from_utf8(plain).map_err(|_| Fault("a header that is no text"))
+    String::from_utf8(plain).map_err(|_| Fault("a header that is not UTF-8"))
 }
 
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8], Fault> {
-    let (taken, left) = rest.split_at_checked(count).ok_or(Fault("headers that are cut off"))?;
+    let (taken, left) = rest.split_at_checked(count).ok_or(Fault("truncated headers"))?;
     *rest = left;
     Ok(taken)
 }
 
-/// The headers of an answer.
+/// The header section of an answer.
 pub(super) fn answer(status: u16) -> Vec<u8> {
-    // No table; `:status`, by its name in the static table; what old drafts want to hear.
+    // No dynamic table; `:status`, by its name in the static table; a header that old drafts require.
     let mut bytes = vec![0, 0, 0b0101_1111, 24 - 15, 3];
     bytes.extend_from_slice(status.to_string().as_bytes());
     let (name, value) = ("sec-webtransport-http3-draft", "draft02");
@@ -129,7 +129,7 @@ pub(super) fn answer(status: u16) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Names and values as they are, and entries of the static table.
+    /// A header section of entries of the static table, and of names and values in plain text.
     fn section(entries: &[u8], literals: &[(&str, &str)]) -> Vec<u8> {
         let mut bytes = vec![0, 0];
         bytes.extend(entries.iter().map(|index| 0b1100_0000 | index));
@@ -151,7 +151,7 @@ mod tests {
         let literals =
             [(":protocol", "webtransport"), ("origin", "http://a"), ("user-agent", &long)];
         let mut bytes = section(&[15, 23, 1, 50], &literals);
-        // The name from the table, the value as Huffman code.
+        // The name from the table, the value in Huffman code.
         bytes.extend([0b0101_0000, 0x8c]);
         bytes.extend([0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff]);
         let fields = read(&bytes).expect("well-formed");
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_were_not_agreed_on_and_cut_bytes_are_refused() {
+    fn dynamic_tables_and_truncated_bytes_are_rejected() {
         for bytes in [
             &[][..],
             &[0],
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_as_the_standard_has_it() {
+    fn an_answer_is_encoded_as_in_the_standard() {
         // The name's index in more than four bits: 24 = 15 + 9.
         assert_eq!(answer(403)[..8], [0, 0, 0x5f, 9, 3, b'4', b'0', b'3']);
         let text = String::from_utf8_lossy(&answer(200)).into_owned();

@@ -18,23 +18,23 @@ use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
 use super::{MAX_FRAME, Parts, qpack, read_number, write_number, write_part};
 use crate::event::{CloseCode, Reason};
 
-/// A browser has this long from its handshake to its session.
+/// A browser must have requested a session within this time after its handshake.
 const TOO_SLOW: Duration = Duration::from_secs(5);
 
-// Frames, on control streams and on the stream of a request.
+// Frames on control streams and on the stream of a request.
 const DATA: u64 = 0x00;
 const HEADERS: u64 = 0x01;
 const SETTINGS: u64 = 0x04;
-/// Begins a stream of a session in the place of a frame.
+/// Starts a stream of a session, in place of a frame.
 const SESSION_STREAM: u64 = 0x41;
-/// The capsule that says goodbye, and the longest reason it may carry.
+/// The capsule that closes a session, and the longest reason in it.
 const CLOSE_SESSION: u64 = 0x2843;
 const MAX_REASON: usize = 1024;
 // Types of one-way streams.
 const CONTROL: u64 = 0x00;
 const PUSH: u64 = 0x01;
 const TABLES: [u64; 2] = [0x02, 0x03];
-/// Settings of ours. WebTransport has had several names.
+/// Our settings. WebTransport has had several names.
 const OURS: [(u64, u64); 8] = [
     (0x01, 0),                // QPACK_MAX_TABLE_CAPACITY
     (0x06, MAX_FRAME as u64), // MAX_FIELD_SECTION_SIZE
@@ -49,61 +49,61 @@ const OURS: [(u64, u64); 8] = [
 const NOT_WANTED: VarInt = VarInt::from_u32(0x0103);
 const REJECTED: VarInt = VarInt::from_u32(0x010b);
 
-/// Against the rules, and how.
+/// A violation of the protocol, with its description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fault(pub(crate) &'static str);
 
-/// What a session came to.
+/// What happened on a session.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// A browser asks for a session: [`Session::accept`] or [`Session::refuse`].
+    /// A browser requests a session: call [`Session::accept`] or [`Session::refuse`].
     Asks { path: String, authority: String, origin: Option<String> },
-    /// The stream for messages, and what came in on it already.
+    /// The stream of messages, with what has arrived on it.
     Messages(StreamId, BytesMut),
-    /// The other side said goodbye.
+    /// The other side closed the session.
     Closed(Reason),
 }
 
-/// How far it is.
+/// The stage of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Waiting,
-    /// A session was requested; not answered yet.
+    /// Requested and not answered yet.
     Asked,
     Open,
-    /// Everything is said.
+    /// Closed.
     Over,
 }
 
 pub(crate) struct Session {
     stage: Stage,
-    /// A session that is not open by then, or not closed, is ended with its connection.
+    /// If the session is not open, or not closed, by then, its connection is closed.
     pub(crate) until: Option<Instant>,
-    /// The stream of the request; its number is the session's.
+    /// The stream of the request, whose number is the session's.
     request: Option<StreamId>,
     frames: Parts,
     capsules: Parts,
-    /// What stands before each datagram.
+    /// The bytes before each datagram.
     prefix: Vec<u8>,
-    /// Two-way streams that have not said what they are.
+    /// Two-way streams whose type is not known yet.
     unknown: Vec<(StreamId, BytesMut)>,
     /// One-way streams.
     oneway: Vec<(StreamId, OneWay)>,
-    /// There is one for messages.
+    /// Whether there is a stream of messages.
     has_messages: bool,
 }
 
 enum OneWay {
     /// Its type is not known yet.
     Unknown(BytesMut),
-    /// The other side's settings come here, and then nothing that matters.
+    /// The other side's settings, followed by frames that are ignored.
     Control { parts: Parts, settled: bool },
-    /// Instructions for tables, of which there are none.
+    /// Instructions for dynamic tables, which are not used.
     Tables,
 }
 
 impl Session {
-    /// Begins: tells our settings.
+    /// Starts a session and sends our settings.
     pub(crate) fn new(conn: &mut Connection, now: Instant) -> Result<Session, Fault> {
         let mut settings = Vec::new();
         for (name, value) in OURS {
@@ -114,7 +114,7 @@ impl Session {
         write_number(CONTROL, &mut bytes);
         write_part(SETTINGS, &settings, &mut bytes);
         let control = conn.streams().open(Dir::Uni).ok_or(Fault("no room for a control stream"))?;
-        say(conn, control, &bytes)?;
+        write_stream(conn, control, &bytes)?;
         Ok(Session {
             stage: Stage::Waiting,
             until: Some(now + TOO_SLOW),
@@ -128,12 +128,12 @@ impl Session {
         })
     }
 
-    /// What stands before each datagram: a quarter of the session's number.
+    /// The bytes before each datagram: a quarter of the session's number.
     pub(crate) fn prefix(&self) -> &[u8] {
         &self.prefix
     }
 
-    /// The datagram without what stands before it; `None` if it is not this session's.
+    /// The datagram without its prefix; `None` if it is not this session's.
     pub(crate) fn unwrap(&self, mut bytes: Bytes) -> Option<Bytes> {
         let (number, length) = read_number(&bytes)?;
         let (own, _) = read_number(&self.prefix)?;
@@ -141,7 +141,7 @@ impl Session {
         (self.stage == Stage::Open && number == own).then_some(bytes)
     }
 
-    /// Streams were opened, or have something to read. Call it until there is nothing to report.
+    /// Handles opened streams and streams with data. Call it until it returns `None`.
     pub(crate) fn turn(&mut self, conn: &mut Connection) -> Result<Option<Step>, Fault> {
         while let Some(stream) = conn.streams().accept(Dir::Uni) {
             self.oneway.push((stream, OneWay::Unknown(BytesMut::new())));
@@ -160,12 +160,12 @@ impl Session {
         let mut place = 0;
         while let Some((stream, oneway)) = self.oneway.get_mut(place) {
             let mut bytes = BytesMut::new();
-            let ended = hear(conn, *stream, usize::MAX, &mut bytes);
+            let ended = read_stream(conn, *stream, usize::MAX, &mut bytes);
             let keep = oneway.take(bytes, ended)?;
             match keep {
                 true => place += 1,
                 false => {
-                    // It may have ended by itself.
+                    // The stream may have ended by itself.
                     let _ = conn.recv_stream(*stream).stop(NOT_WANTED);
                     self.oneway.swap_remove(place);
                 }
@@ -182,8 +182,8 @@ impl Session {
         let mut place = 0;
         while let Some((stream, head)) = self.unknown.get_mut(place) {
             let stream = *stream;
-            // As much as two numbers may take: the rest waits until it is known what it is.
-            let ended = hear(conn, stream, 16usize.saturating_sub(head.len()), head);
+            // Reads at most two numbers: the rest waits until the stream's type is known.
+            let ended = read_stream(conn, stream, 16usize.saturating_sub(head.len()), head);
             let Some((kind, length)) = read_number(head) else {
                 match ended {
                     true => drop(self.unknown.swap_remove(place)),
@@ -198,8 +198,8 @@ impl Session {
                         self.request = Some(stream);
                         self.frames.feed(&head);
                     }
-                    // One session is what a connection is for.
-                    Some(_) => turn_away(conn, stream, REJECTED),
+                    // A connection has only one session.
+                    Some(_) => reject_stream(conn, stream, REJECTED),
                 }
                 continue;
             }
@@ -207,7 +207,7 @@ impl Session {
                 place += 1;
                 continue;
             };
-            // It may overtake the request.
+            // The stream may overtake the request.
             if self.stage == Stage::Waiting || self.stage == Stage::Asked {
                 place += 1;
                 continue;
@@ -215,7 +215,7 @@ impl Session {
             let (_, mut head) = self.unknown.swap_remove(place);
             let ours = self.request.is_some_and(|own| u64::from(VarInt::from(own)) == session);
             if !ours || std::mem::replace(&mut self.has_messages, true) {
-                turn_away(conn, stream, NOT_WANTED);
+                reject_stream(conn, stream, NOT_WANTED);
                 continue;
             }
             let rest = head.split_off(length + more);
@@ -227,15 +227,15 @@ impl Session {
     fn read_request(&mut self, conn: &mut Connection) -> Result<Option<Step>, Fault> {
         let Some(stream) = self.request else { return Ok(None) };
         let mut bytes = BytesMut::new();
-        let ended = hear(conn, stream, MAX_FRAME, &mut bytes);
+        let ended = read_stream(conn, stream, MAX_FRAME, &mut bytes);
         self.frames.feed(&bytes);
         while let Some((kind, content)) = self.frames.next(&[DATA, HEADERS])? {
             match (kind, self.stage) {
                 (HEADERS, Stage::Waiting) => return self.asked(&content).map(Some),
                 (DATA, Stage::Open) => self.capsules.feed(&content),
-                // After an answer there may be trailers, or goodbyes that cross.
+                // After an answer there may be trailers, or a close that crosses ours.
                 (_, Stage::Open | Stage::Over) => {}
-                _ => return Err(Fault("a frame out of turn")),
+                _ => return Err(Fault("a frame out of order")),
             }
             if let Some((_, content)) = self.capsules.next(&[CLOSE_SESSION])? {
                 self.stage = Stage::Over;
@@ -263,28 +263,28 @@ impl Session {
 
     /// Opens the session.
     pub(crate) fn accept(&mut self, conn: &mut Connection) -> Result<(), Fault> {
-        let stream = self.request.ok_or(Fault("nobody asked"))?;
+        let stream = self.request.ok_or(Fault("no session was requested"))?;
         let mut bytes = Vec::new();
         write_part(HEADERS, &qpack::answer(200), &mut bytes);
-        say(conn, stream, &bytes)?;
+        write_stream(conn, stream, &bytes)?;
         write_number(u64::from(VarInt::from(stream)) / 4, &mut self.prefix);
         (self.stage, self.until) = (Stage::Open, None);
         Ok(())
     }
 
-    /// Turns the asker away.
+    /// Rejects the request with a status.
     pub(crate) fn refuse(&mut self, conn: &mut Connection, status: u16) {
         let Some(stream) = self.request else { return };
         let mut bytes = Vec::new();
         write_part(HEADERS, &qpack::answer(status), &mut bytes);
         self.stage = Stage::Over;
-        // A peer that takes no answer gets none.
-        if say(conn, stream, &bytes).is_ok() {
+        // A peer that accepts no answer gets none.
+        if write_stream(conn, stream, &bytes).is_ok() {
             let _ = conn.send_stream(stream).finish();
         }
     }
 
-    /// Says goodbye, if there is a session; the connection ends later, at `until`, or by the peer.
+    /// Closes the session, if there is one; the connection ends later, at `until` or by the peer.
     pub(crate) fn close(&mut self, conn: &mut Connection, code: CloseCode, reason: &str) -> bool {
         let (Some(stream), Stage::Open) = (self.request, self.stage) else { return false };
         self.stage = Stage::Over;
@@ -296,12 +296,12 @@ impl Session {
         let (mut capsule, mut bytes) = (Vec::new(), Vec::new());
         write_part(CLOSE_SESSION, &content, &mut capsule);
         write_part(DATA, &capsule, &mut bytes);
-        say(conn, stream, &bytes).is_ok() && conn.send_stream(stream).finish().is_ok()
+        write_stream(conn, stream, &bytes).is_ok() && conn.send_stream(stream).finish().is_ok()
     }
 }
 
 impl OneWay {
-    /// Takes what came in; false if the stream is of no interest.
+    /// Handles bytes of a one-way stream; false if its type is ignored.
     fn take(&mut self, bytes: BytesMut, ended: bool) -> Result<bool, Fault> {
         if let OneWay::Unknown(head) = self {
             head.extend_from_slice(&bytes);
@@ -311,7 +311,7 @@ impl OneWay {
                 CONTROL => OneWay::Control { parts: Parts::default(), settled: false },
                 PUSH => return Err(Fault("a push from a client")),
                 kind if TABLES.contains(&kind) => OneWay::Tables,
-                // Another type means nothing, or to us nothing.
+                // Other types mean nothing to us.
                 _ => return Ok(false),
             };
             return self.take(rest, ended);
@@ -321,22 +321,22 @@ impl OneWay {
             if !*settled && read_number(&parts.buffer).is_some_and(|(kind, _)| kind != SETTINGS) {
                 return Err(Fault("a control stream that does not begin with settings"));
             }
-            // What they say does not matter: whether there are datagrams QUIC knows.
+            // Their contents do not matter: QUIC knows whether datagrams are supported.
             while parts.next(&[SETTINGS])?.is_some() {
                 if std::mem::replace(settled, true) {
-                    return Err(Fault("settings for the second time"));
+                    return Err(Fault("repeated settings"));
                 }
             }
         }
         match ended {
-            true => Err(Fault("a stream ended that must not")),
+            true => Err(Fault("a required stream ended")),
             false => Ok(true),
         }
     }
 }
 
-/// Any bytes as a stream in pieces, as headers and as a goodbye: see [`fuzz`](crate::fuzz). The first says how long
-/// pieces are.
+/// Parses any bytes as a stream in pieces, as headers and as a close: see [`fuzz`](crate::fuzz). The first byte is the
+/// length of the pieces.
 pub(crate) fn read_anything(data: &[u8]) {
     let Some((length, data)) = data.split_first() else { return };
     let mut stream = OneWay::Unknown(BytesMut::new());
@@ -351,8 +351,8 @@ pub(crate) fn read_anything(data: &[u8]) {
     let _ = (qpack::read(data), goodbye(data));
 }
 
-/// Reads at most so many bytes of a stream; true if it has ended.
-fn hear(conn: &mut Connection, stream: StreamId, most: usize, into: &mut BytesMut) -> bool {
+/// Reads at most `most` bytes of a stream; true if it has ended.
+fn read_stream(conn: &mut Connection, stream: StreamId, most: usize, into: &mut BytesMut) -> bool {
     let mut recv = conn.recv_stream(stream);
     let Ok(mut chunks) = recv.read(true) else { return true };
     let mut left = most;
@@ -369,29 +369,29 @@ fn hear(conn: &mut Connection, stream: StreamId, most: usize, into: &mut BytesMu
             Err(ReadError::Blocked) => break false,
         }
     };
-    // Whether a packet must tell of the freed window is asked of every link that was touched.
+    // Every touched link is asked anyway whether it must announce the larger window.
     let _ = chunks.finalize();
     ended
 }
 
-/// Writes to a stream, all or nothing: what is said here is short.
-fn say(conn: &mut Connection, stream: StreamId, bytes: &[u8]) -> Result<(), Fault> {
+/// Writes all of `bytes` to a stream, or fails: they are short.
+fn write_stream(conn: &mut Connection, stream: StreamId, bytes: &[u8]) -> Result<(), Fault> {
     match conn.send_stream(stream).write(bytes) {
         Ok(written) if written == bytes.len() => Ok(()),
-        _ => Err(Fault("a stream that takes no answer")),
+        _ => Err(Fault("a stream that accepts no answer")),
     }
 }
 
-fn turn_away(conn: &mut Connection, stream: StreamId, code: VarInt) {
-    // It may have ended by itself.
+fn reject_stream(conn: &mut Connection, stream: StreamId, code: VarInt) {
+    // The stream may have ended by itself.
     let _ = conn.recv_stream(stream).stop(code);
     let _ = conn.send_stream(stream).reset(code);
 }
 
 fn goodbye(content: &[u8]) -> Result<Reason, Fault> {
-    let (code, reason) = content.split_first_chunk().ok_or(Fault("a goodbye without a number"))?;
+    let (code, reason) = content.split_first_chunk().ok_or(Fault("a close without a code"))?;
     if reason.len() > MAX_REASON {
-        return Err(Fault("a goodbye with too many words"));
+        return Err(Fault("a close with too long a reason"));
     }
     let reason = String::from_utf8_lossy(reason).into_owned();
     Ok(Reason::Peer { code: CloseCode(u32::from_be_bytes(*code)), reason })
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_out_of_order_are_refused_and_unknown_ones_left() {
+    fn streams_out_of_order_are_rejected_and_unknown_ones_ignored() {
         let refused = |bytes: &[u8]| oneway().take(bytes.into(), false).is_err();
         assert!(refused(&[0x00, 0x01, 0x00]), "headers instead of settings");
         assert!(refused(&[0x00, 0x04, 0x00, 0x04, 0x00]), "settings twice");

@@ -1,7 +1,7 @@
 use super::*;
 use std::net::TcpListener;
 
-/// A server's end, and the bare TCP stream of its peer.
+/// A server's end, and the raw TCP stream of its peer.
 fn pair(purpose: Purpose) -> (WebSocket, TcpStream, Instant) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let peer = TcpStream::connect(listener.local_addr().expect("bound")).expect("listening");
@@ -29,7 +29,7 @@ fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What the codec makes of these bytes.
+/// What the codec returns for these bytes.
 fn feed(socket: &mut WebSocket, bytes: &[u8], now: Instant) -> Vec<Arrived> {
     socket.pipe.incoming.extend_from_slice(bytes);
     let mut arrived = Vec::new();
@@ -44,7 +44,7 @@ fn feed(socket: &mut WebSocket, bytes: &[u8], now: Instant) -> Vec<Arrived> {
 }
 
 #[test]
-fn the_first_byte_tells_datagrams_from_messages() {
+fn the_first_byte_distinguishes_datagrams_from_messages() {
     let (mut socket, _peer, now) = pair(Purpose::Play);
     let mut bytes = masked(0x82, b"\0state");
     bytes.extend(masked(0x02, b"\x01hel"));
@@ -73,7 +73,7 @@ fn an_operator_sends_text_or_binary_as_it_is() {
 }
 
 #[test]
-fn what_is_against_the_rules_is_named() {
+fn violations_are_reported_with_their_kind() {
     let huge = [0x82, 0xff, 0, 0, 0, 0, 0x7f, 0, 0, 0, 1, 2, 3, 4];
     for (bytes, word) in [
         (b"\x82\x03\0ab".to_vec(), "unmasked"),
@@ -98,7 +98,7 @@ fn what_is_against_the_rules_is_named() {
 }
 
 #[test]
-fn goodbyes_carry_our_numbers_in_both_directions() {
+fn close_frames_carry_our_codes_in_both_directions() {
     let (mut socket, _peer, now) = pair(Purpose::Play);
     let long = "ü".repeat(100);
     socket.close(now, CloseCode(257), &long);
@@ -143,7 +143,7 @@ fn datagrams_are_dropped_while_a_ping_is_overdue() {
 }
 
 #[test]
-fn a_silent_peer_is_pinged_and_then_given_up() {
+fn a_silent_peer_is_pinged_and_then_disconnected() {
     let (mut socket, _peer, begun) = pair(Purpose::Observe);
     let idle = duration(EndpointOptions::server().idle_timeout);
     assert_eq!(socket.due(Duration::ZERO), Some(begun + idle / 3));
@@ -167,7 +167,7 @@ fn random_bytes_never_panic_and_never_pile_up() {
                 let length = random.usize(0..bytes.len().min(126) + 1);
                 bytes = masked(first, &bytes[..length]);
             }
-            // Whatever was wrong before, the next bytes do no harm either.
+            // Whatever was invalid before, further bytes are harmless.
             feed(&mut socket, &bytes, now);
             assert!(socket.pipe.incoming.len() <= most && socket.pipe.outgoing.len() <= most);
         }

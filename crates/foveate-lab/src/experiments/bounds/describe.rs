@@ -8,7 +8,7 @@ use crate::audit::Causes;
 use crate::output::{Align, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 
-/// What was measured over how many seeds, and for how many seconds each.
+/// Makes the tables and the report of a number of seeds, each played for a number of seconds.
 pub(super) fn done(
     outcome: ExperimentResult,
     measured: &[Measured],
@@ -96,7 +96,7 @@ const WAITS: &str = "Urgency is the time that a pair has waited divided by its �
     what is ahead. Therefore `accrued` is given too: each round of waiting counts as its length \
     divided by the θ′ that held in that round.";
 
-const COHERENCE: &str = "Δ (Mogk): how much those who see an avatar disagree about its place, its owner \
+const COHERENCE: &str = "Δ (Mogk): how much the players that see an avatar disagree about its place, its owner \
     among them, in view radii; the view radius is where the second zone ends, the interaction radius \
     where the first does. Lacking: objects in view of which a player had no replica. Inc (Silac): \
     replicas that lack the newest state published before now less the link's latency, each by the inverse \
@@ -116,7 +116,7 @@ fn short_parts(measured: &[Measured]) -> impl Iterator<Item = (&Measured, Part, 
 }
 
 fn percent(share: f64) -> String {
-    // Never round a violation away.
+    // A violation is never rounded away.
     if share < 1.0 && share > 0.9999 {
         format!("{:.5} %", 100.0 * share)
     } else {
@@ -362,7 +362,7 @@ fn least(rows: &[BinRow], of: Ratio) -> Option<f64> {
     rows.iter().filter_map(of).min_by(f64::total_cmp)
 }
 
-/// What is claimed. With a short run bins of distance have too few samples.
+/// Judges the claims. In a quick run bins of distance have too few samples.
 pub(super) fn judge(outcome: &mut ExperimentResult, measured: &[Measured], options: RunOptions) {
     for view in measured {
         let name = view.sees.name();
@@ -405,7 +405,7 @@ fn judge_short(
     let Some(found) = view.part(part) else { return };
     let text = format!("{name}: longest wait of a known pair");
     outcome.judge(Verdict::at_most(text, found.longest_sender_wait, LONGEST_WAIT, "θ′"));
-    // The budget must have been short, or nothing above was put to the test.
+    // The budget must have been short, or the claims above were not tested.
     let text = format!("{name}: bounds audited, less than all");
     outcome.judge(Verdict::at_most(text, found.bounds_audited(), 0.99, ""));
 }

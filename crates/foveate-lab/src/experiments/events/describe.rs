@@ -1,4 +1,4 @@
-//! The rows for people, and the verdicts on them.
+//! The tables, and the verdicts on the rows.
 
 use super::{COUNTS, LOSS, Row};
 use crate::experiments::{Done, ExperimentError, RunOptions};
@@ -40,7 +40,7 @@ const AUDIT: &str = "Expected by the distances in the script, at the end of the 
     otherwise. Every other player has a view twice as far and 35° wide in `zoom`, and a second eye in `eyes`; links lose \
     5 % in `loss`.";
 
-/// With the most players, filtering saves at least this factor in event bytes.
+/// With the most players, filtering divides event bytes by at least this.
 const SAVED: f64 = 30.0;
 
 fn judge(outcome: &mut ExperimentResult, rows: &[Row]) {
@@ -49,7 +49,7 @@ fn judge(outcome: &mut ExperimentResult, rows: &[Row]) {
         let kind = if row.filtered { "by place" } else { "all to all" };
         let name = |what: &str| format!("{}, {} players, {kind}: {what}", row.part, row.players);
         let lossy = row.part == "loss";
-        // On a link that loses, unreliable events are lost: see below.
+        // On a lossy link unreliable events may be lost: see below.
         let missing = if lossy { found.reliable_missing } else { found.missing };
         let wrong = missing + found.superfluous + found.twice + found.out_of_order;
         let what = match lossy {

@@ -1,4 +1,4 @@
-//! What `foveate lab ownership` found, for people and for programs.
+//! The tables, plots and verdicts of `foveate lab ownership`.
 
 use super::load::PeakRates;
 use super::run::{Crash, SETTLED_WITHIN, Second};
@@ -7,14 +7,14 @@ use crate::output::{Align, ExperimentResult, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use foveate_sync::metrics::Spread;
 
-/// The source's limits on bytes per second of any one player: once all is stable, over
-/// [`WINDOW`](super::load::WINDOW) seconds,
+/// The source's limit on bytes per second of any one player once the game is stable, averaged over
+/// [`WINDOW`](super::load::WINDOW) seconds.
 const STABLE: f64 = 2_000.0;
-/// and in any second while conflicts are settled.
+/// The source's limit on any one second while conflicts are settled.
 const CONFLICT: f64 = 4_000.0;
-/// The largest game that keeps to the first of them; larger ones are reported.
+/// The most players with which `STABLE` is kept; larger games are only reported.
 const LARGEST_KEPT: usize = 32;
-/// Coherence after the crash of half may be this much worse.
+/// Coherence after the crash of half the players may be worse by this factor.
 const WORSE: f64 = 1.2;
 
 pub(super) fn done(
@@ -128,7 +128,7 @@ fn table(rows: &[OwnershipRow]) -> Table {
     table
 }
 
-/// Δ over all seeds, before and after half of all crashed.
+/// Δ over all seeds, before and after half the players crashed.
 fn pooled(ran: &[RunResult]) -> Option<(f64, f64)> {
     let (mut before, mut after) = (Spread::default(), Spread::default());
     for it in ran {
@@ -164,7 +164,7 @@ fn verdicts(rows: &[OwnershipRow], ran: &[RunResult], quick: bool) -> Vec<Verdic
         let received = rows().map(|row| row.received.second).fold(0.0, f64::max);
         for (what, busiest) in [("sent", sent), ("received", received)] {
             let name = format!("{when}: {what} by any player in any second");
-            // It falls short: all that is owned and linked is told to every neighbour at once.
+            // This falls short: all objects that are owned and linked are sent to every neighbour at once.
             verdicts.push(Verdict::at_most(name, busiest, CONFLICT, "B/s").reported_only(true));
         }
     }

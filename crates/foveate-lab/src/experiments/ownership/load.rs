@@ -1,9 +1,9 @@
-//! Bytes of each player, second by second. The source's limits are maxima over players.
+//! Bytes of each player by second. The source's limits are maxima over players.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Seconds over which a player's rate is averaged before the largest is taken.
+/// Seconds over which a player's rate is averaged before the maximum is taken.
 pub const WINDOW: usize = 10;
 
 /// Bytes that each player sent, or received, in each second of a game.
@@ -12,24 +12,24 @@ pub struct PlayerBytes {
     seconds: BTreeMap<usize, Vec<f64>>,
 }
 
-/// The largest rates of one player, in bytes per second.
+/// The largest rates of any one player, in bytes per second.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct PeakRates {
     /// Averaged over the whole game.
     pub mean: f64,
-    /// Averaged over any `WINDOW` seconds in a row, or over the whole game where it is shorter.
+    /// Averaged over any `WINDOW` consecutive seconds, or over the whole game if it is shorter.
     pub window: f64,
     /// In any one second.
     pub second: f64,
 }
 
 impl PlayerBytes {
-    /// The next second of a player. A player's seconds follow each other without gaps.
+    /// Adds the next second of a player. A player's seconds have no gaps.
     pub fn add(&mut self, player: usize, bytes: f64) {
         self.seconds.entry(player).or_default().push(bytes);
     }
 
-    /// The largest rates over all players. Means and windows are of the players with enough seconds.
+    /// The largest rates over all players. Means and windows only count players with enough seconds.
     pub fn peaks(&self) -> PeakRates {
         let whole = self.seconds.values().map(Vec::len).max().unwrap_or(0);
         PeakRates {
@@ -39,7 +39,7 @@ impl PlayerBytes {
         }
     }
 
-    /// The largest mean over so many seconds in a row.
+    /// The largest mean over `seconds` consecutive seconds.
     fn largest_over(&self, seconds: usize) -> f64 {
         let windows = self.seconds.values().flat_map(|bytes| bytes.windows(seconds.max(1)));
         windows.map(|window| window.iter().sum::<f64>() / window.len() as f64).fold(0.0, f64::max)
@@ -56,7 +56,7 @@ mod tests {
         for second in 0..40 {
             bytes.add(0, 100.0);
             bytes.add(1, if (20..30).contains(&second) { 1_000.0 } else { 0.0 });
-            // Gone after five seconds: too short for a window.
+            // Leaves after five seconds: too short for a window.
             if second < 5 {
                 bytes.add(2, 500.0);
             }

@@ -1,9 +1,8 @@
-//! `foveate lab ownership`: objects owned by whoever cares most, as in the source's evaluation.
+//! `foveate lab ownership`: each object is owned by the player most interested in it, as in the source's evaluation.
 //!
-//! Ships fly about and take bases that wander; the managed objects are the bases. All of a game's bases
-//! begin with its first player. Steady games of three sizes, half of all players crash at once, steady
-//! churn, a partition that heals; and two sweeps: of the view's share of the world, and of density until
-//! an uplink is full.
+//! Ships fly and capture bases that wander; the managed objects are the bases. All bases of a game start with its first
+//! player. There are steady games of three sizes, a crash of half the players at once, steady churn, and a partition
+//! that heals; and two sweeps, of the view's share of the world, and of density until an uplink is full.
 
 mod describe;
 mod load;
@@ -27,14 +26,14 @@ const SIZES: [Size; 3] = [
     Size { players: 32, objects: 72 },
     Size { players: 128, objects: 576 },
 ];
-/// Those of the games in which something goes wrong.
+/// The size of the games with failures.
 const WRONG: Size = Size { players: 32, objects: 72 };
-/// The share of players that leave in a minute of churn.
+/// Share of players that leave in a minute of churn.
 const CHURN: f64 = 0.1;
-/// Bytes of UDP's and IP's headers around each datagram.
+/// Bytes of UDP and IP headers around each datagram.
 const HEADERS: f64 = 28.0;
 
-/// How long everything takes.
+/// Durations of the games.
 struct Plan {
     sizes: &'static [Size],
     wrong: Size,
@@ -80,7 +79,7 @@ impl Plan {
     }
 }
 
-/// One game, whatever happened in it.
+/// One row of the result: one game.
 #[derive(Clone, Debug, Serialize)]
 pub struct OwnershipRow {
     part: &'static str,
@@ -90,18 +89,21 @@ pub struct OwnershipRow {
     seconds: f64,
     owned_mean: f64,
     owned_max: usize,
-    /// Side of the world, how far players see, and what an uplink carries in bytes per second.
+    /// The side of the world.
     side: f32,
+    /// How far players see.
     view: f32,
+    /// The rate of an uplink in bytes per second.
     uplink: u32,
     bytes_s: f64,
     bytes_s_p95: f64,
-    /// The largest rates of one player.
+    /// The largest rates that any one player sent.
     sent: PeakRates,
+    /// The largest rates that any one player received.
     received: PeakRates,
-    /// What players wanted to send as a share of their uplinks, headers included: the mean, and the
-    /// busiest in a second.
+    /// What players wanted to send as a share of their uplinks, with headers; the mean.
     uplink_share: f64,
+    /// The same in the busiest second.
     uplink_peak: f64,
     dropped: u64,
     packets_s: f64,
@@ -110,14 +112,14 @@ pub struct OwnershipRow {
     delta_p95: f64,
     agreeing: f64,
     lacking: f64,
-    /// Objects that nobody has any more.
+    /// Objects that no player has any more.
     lost: usize,
-    /// Whether every object had exactly one owner in the end.
+    /// Whether every object had exactly one owner at the end.
     one_owner: bool,
     settled_s: Option<f64>,
 }
 
-/// What is run.
+/// A game to play.
 enum Job {
     Steady(Size),
     Crash(u64),
@@ -167,7 +169,6 @@ fn row(part: &'static str, spec: impl Into<GameSpec>, seed: u64, looks: &Looks) 
     }
 }
 
-/// `foveate lab ownership`.
 pub struct OwnershipExperiment;
 
 impl Experiment for OwnershipExperiment {
@@ -184,7 +185,7 @@ impl Experiment for OwnershipExperiment {
     }
 }
 
-/// Runs it.
+/// Plays all games.
 fn lab(options: RunOptions) -> Result<Done, ExperimentError> {
     let plan = Plan::new(options);
     let mut jobs: Vec<Job> = plan.sizes.iter().rev().map(|size| Job::Steady(*size)).collect();

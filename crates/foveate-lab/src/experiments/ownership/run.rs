@@ -1,4 +1,4 @@
-//! The runs of `foveate lab ownership`: steady games, half of all crash, churn, a partition.
+//! The games of `foveate lab ownership`: steady ones, a crash of half the players, churn, a partition.
 
 use super::load::PlayerBytes;
 use crate::movement::{Waypoint, WaypointSpec};
@@ -12,40 +12,40 @@ use std::collections::BTreeMap;
 
 /// The length of a round.
 pub const ROUND: Micros = Micros(50_000);
-/// How far players see in the source's games,
+/// How far players see in the source's games.
 pub const VIEW: f32 = 300.0;
-/// and the share of it within which they can act.
+/// The share of the view within which players can act.
 const REACH: f32 = 1.0 / 3.0;
-/// A region of eight bases is this wide: a player may see several.
+/// The side of a region of eight bases; a player may see several regions.
 const REGION: f32 = 400.0;
-/// How fast ships fly, and bases wander.
+/// Speeds of ships and of bases.
 const SPEEDS: [f32; 2] = [40.0, 10.0];
-/// Everybody's uplink: 16 Mbit/s lines send about a sixteenth of that.
+/// Each player's uplink in bytes per second, about a sixteenth of a line of 16 Mbit/s.
 const UPLINK: u32 = 125_000;
-/// What links lose.
+/// Share of datagrams that links lose.
 const LOSS: f64 = 0.01;
-/// So many enter in each second.
+/// Players that enter in each second.
 const ENTER: usize = 2;
-/// After the last has entered, so long until anything is measured.
+/// Time from the last player's entry until measuring starts.
 const WARM: Micros = Micros(15_000_000);
-/// Rounds between two looks.
+/// Rounds between two samples.
 const LOOK_EVERY: u64 = 5;
-/// What must be in order this long after a crash was noticed.
+/// After a crash is noticed, every object must have one owner again within this time.
 pub const SETTLED_WITHIN: Micros = Micros(2_000_000);
 
-/// A world's size.
+/// The size of a game.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
-    /// How many play.
+    /// Number of players.
     pub players: usize,
-    /// How many bases there are.
+    /// Number of bases.
     pub objects: usize,
 }
 
-/// A game's world: how many play in it, how large it is, how far they see and what they can send.
+/// The world of a game and its players.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GameSpec {
-    /// Players and bases.
+    /// Numbers of players and bases.
     pub size: Size,
     /// Side of the square world.
     pub side: f32,
@@ -56,7 +56,7 @@ pub struct GameSpec {
 }
 
 impl From<Size> for GameSpec {
-    /// The source's world of this size.
+    /// The source's world for this size.
     fn from(size: Size) -> GameSpec {
         let side = REGION * (size.objects as f32 / 8.0).sqrt();
         GameSpec { size, side, view: VIEW, uplink: UPLINK }
@@ -67,7 +67,7 @@ pub(super) fn seconds(seconds: u64) -> Micros {
     Micros(seconds * 1_000_000)
 }
 
-/// A game of this size; there is movement for so many more.
+/// Makes a game, with movement for `spare` more players.
 pub fn game(
     spec: impl Into<GameSpec>,
     spare: usize,
@@ -102,34 +102,34 @@ pub fn game(
     Play::new(world, net, Waypoint::new(walk, seed))
 }
 
-/// What was looked at, one look after the other.
+/// Results of all samples of a game.
 #[derive(Clone, Debug, Default)]
 pub struct Looks {
     /// Δ in view radii.
     pub delta: Spread,
-    /// Agreement on who holds a base: sum over looks.
+    /// Share of agreement on a base's team: sum over samples.
     pub agreeing: f64,
-    /// Pairs in which a player lacks a base that it should see: sum over looks.
+    /// Share of pairs in which a player lacks a base that it should see: sum over samples.
     pub lacking: f64,
-    /// How many looks.
+    /// Number of samples.
     pub looks: f64,
     /// Bytes that one player sent in one second.
     pub bytes: Spread,
-    /// The same by player,
+    /// Bytes sent, by player and second.
     pub sent: PlayerBytes,
-    /// and what arrived at each.
+    /// Bytes received, by player and second.
     pub received: PlayerBytes,
-    /// Datagrams that an uplink's queue had no room for.
+    /// Datagrams dropped because an uplink's queue was full.
     pub dropped: u64,
-    /// The busiest uplink in a second, headers of UDP and IP included, as a share of its rate.
+    /// Load of the busiest uplink in any second, with UDP and IP headers, as a share of its rate.
     pub uplink_share: f64,
     /// Messages and datagrams that one player sent in one second.
     pub packets: Spread,
-    /// The most objects of one owner, by look, and the mean.
+    /// Most objects of one owner in any sample, and the mean.
     pub owned: (usize, f64),
-    /// Second by second.
+    /// The game by second.
     pub line: Vec<Second>,
-    /// Looks at which an object had more than one owner, or none though it was kept.
+    /// Samples in which an object had several owners, or none although a peer kept it.
     pub unclean: f64,
 }
 
@@ -138,26 +138,26 @@ pub struct Looks {
 pub struct Second {
     /// When it ended.
     pub t: f64,
-    /// How many played.
+    /// Number of players.
     pub players: usize,
-    /// Objects of one owner, on average,
+    /// Mean number of objects of one owner.
     pub owned_mean: f64,
-    /// and the most.
+    /// Largest number of objects of one owner.
     pub owned_max: usize,
-    /// Messages that one player sent, on average: what is not state.
+    /// Mean number of messages that one player sent, which carry no states.
     pub protocol_s: f64,
-    /// Bytes that one player sent, on average,
+    /// Mean number of bytes that one player sent.
     pub bytes_s: f64,
-    /// and the most;
+    /// Most bytes that one player sent.
     pub bytes_max: f64,
-    /// and that one player received, the most.
+    /// Most bytes that one player received.
     pub received_max: f64,
     /// Δ in view radii.
     pub delta: f64,
 }
 
 impl Looks {
-    /// Plays for a while and looks; `each` is called in every round.
+    /// Plays for `time` and takes samples; `each` is called in every round.
     pub fn over(
         play: &mut Play<Waypoint>,
         time: Micros,
@@ -220,13 +220,13 @@ impl Looks {
         });
     }
 
-    /// A sum as a mean over looks.
+    /// A sum divided by the number of samples.
     pub fn share(&self, sum: f64) -> f64 {
         sum / self.looks.max(1.0)
     }
 }
 
-/// Everybody has entered and settled.
+/// A game in which all players have entered and settled.
 pub(super) fn started(
     spec: impl Into<GameSpec>,
     spare: usize,
@@ -248,7 +248,7 @@ pub(super) fn started(
     Ok((play, looks))
 }
 
-/// One more comes, by way of anybody who is in.
+/// Adds a player that joins through any other.
 fn enter(play: &mut Play<Waypoint>, uplink: u32, rng: &mut fastrand::Rng) -> Option<usize> {
     let inside: Vec<usize> =
         play.net.present().filter(|(_, node)| node.inside.is_some()).map(|it| it.0).collect();
@@ -256,7 +256,7 @@ fn enter(play: &mut Play<Waypoint>, uplink: u32, rng: &mut fastrand::Rng) -> Opt
     play.enter(contact, Some(uplink))
 }
 
-/// A game in which nothing goes wrong: its beginning, and how it goes on.
+/// A game without failures: the start, and the time after it.
 pub fn steady(
     spec: impl Into<GameSpec>,
     time: Micros,
@@ -267,20 +267,20 @@ pub fn steady(
     Ok((beginning, looks))
 }
 
-/// What a crash of half did.
+/// Results of the crash of half the players.
 #[derive(Clone, Debug)]
 pub struct Crash {
-    /// Before it,
+    /// Before the crash.
     pub before: Looks,
-    /// and from it on.
+    /// From the crash on.
     pub after: Looks,
-    /// Objects that nobody who survived had.
+    /// Objects that no survivor had.
     pub lost: usize,
-    /// Seconds from the last moment at which the crash was noticed until all was in order.
+    /// Seconds from the latest time at which the crash was noticed until every object had one owner.
     pub settled_s: f64,
 }
 
-/// Half of all vanish at once.
+/// Half of all players crash at once.
 pub fn crash(size: Size, each: Micros, seed: u64) -> Result<Crash, SchemaError> {
     let (mut play, _) = started(size, 0, seed)?;
     let before = Looks::over(&mut play, each, |_| {});
@@ -289,7 +289,7 @@ pub fn crash(size: Size, each: Micros, seed: u64) -> Result<Crash, SchemaError> 
     rng.shuffle(&mut all);
     all.iter().take(size.players / 2).for_each(|at| drop(play.net.crash(*at)));
     let kept = Census::take(&play.net).owners.len();
-    // The latest moment at which a survivor could notice it.
+    // The latest time at which a survivor could notice it.
     let noticed = play.net.now() + GONE_AFTER + ROUND;
     let mut settled = noticed;
     let after = Looks::over(&mut play, each, |play| {
@@ -302,22 +302,22 @@ pub fn crash(size: Size, each: Micros, seed: u64) -> Result<Crash, SchemaError> 
     Ok(Crash { before, after, lost: size.objects - kept, settled_s })
 }
 
-/// What churn or a partition did.
+/// Results of churn or a partition.
 #[derive(Clone, Debug)]
 pub struct OwnershipChange {
-    /// While it went on,
+    /// While it lasted.
     pub during: Looks,
-    /// and afterwards.
+    /// After it ended.
     pub after: Looks,
-    /// Objects in the end.
+    /// Objects that exist at the end.
     pub kept: usize,
-    /// Whether each had one owner in the end.
+    /// Whether each had exactly one owner at the end.
     pub clean: bool,
-    /// Seconds from the end of it until all was in order.
+    /// Seconds from its end until every object had one owner.
     pub settled_s: f64,
 }
 
-/// So many of a hundred leave in a minute, half of them without a word, and as many come.
+/// A share of players leaves in each minute, half of them without a message, and as many join.
 pub fn churn(
     size: Size,
     time: Micros,
@@ -346,7 +346,7 @@ pub fn churn(
     Ok(settle(play, during))
 }
 
-/// The game falls into two halves for a while.
+/// The game is split into two halves for a while.
 pub fn partition(size: Size, time: Micros, seed: u64) -> Result<OwnershipChange, SchemaError> {
     let (mut play, _) = started(size, 0, seed)?;
     (0..size.players / 2).for_each(|at| play.net.partition(at, 1));
@@ -355,7 +355,7 @@ pub fn partition(size: Size, time: Micros, seed: u64) -> Result<OwnershipChange,
     Ok(settle(play, during))
 }
 
-/// Lets everything come to rest.
+/// Waits until ownership is settled.
 fn settle(mut play: Play<Waypoint>, during: Looks) -> OwnershipChange {
     let end = play.net.now();
     let mut settled = end;

@@ -1,24 +1,24 @@
-//! The source's sweeps: how far players see as a share of the world, and density until uplinks are full.
+//! The source's sweeps: the view as a share of the world, and density until uplinks are full.
 
 use super::run::{GameSpec, Size};
 use super::{OwnershipRow, WRONG};
 use crate::output::{Align, Table, Verdict};
 use crate::report::{Axis, Plot, Series};
 
-/// Parts of the rows.
+/// Names of the parts in rows.
 const VIEWS: &str = "view_sweep";
 const DENSITY: &str = "density_sweep";
 pub(super) const PARTS: [&str; 2] = [VIEWS, DENSITY];
 
 /// How far players see, as shares of the world's side.
 const SHARES: [f32; 5] = [0.0625, 0.125, 0.25, 0.5, 1.0];
-/// Players in the square of [`SIDE`], each with as many bases as in the source's games.
+/// Players in the square of [`SIDE`], with as many bases per player as in the source's games.
 const PLAYERS: [usize; 6] = [8, 16, 32, 48, 64, 96];
 const SIDE: f32 = 600.0;
-/// Uplinks: one that is never full, and one that is full in the densest games.
+/// Uplinks in bytes per second: one that is never full, and one that is full in the densest games.
 const WIDE: u32 = 125_000;
 const NARROW: u32 = 6_000;
-/// Where uplinks are full coherence breaks down: it is this much worse at least than with wide ones.
+/// With full uplinks coherence is worse by at least this factor than with wide ones.
 const BROKEN: f64 = 2.0;
 
 fn views(size: Size, shares: &[f32]) -> Vec<(&'static str, GameSpec)> {
@@ -41,7 +41,7 @@ pub(super) fn full() -> Vec<(&'static str, GameSpec)> {
     [density(&PLAYERS), views(WRONG, &SHARES)].concat()
 }
 
-/// A few small games of both.
+/// A few small games of both sweeps.
 pub(super) fn quick() -> Vec<(&'static str, GameSpec)> {
     let size = Size { players: 8, objects: 18 };
     [density(&[8, 40]), views(size, &[0.125, 1.0])].concat()
@@ -88,7 +88,7 @@ pub(super) fn table(rows: &[OwnershipRow]) -> Table {
     table
 }
 
-/// Others within view if players were spread evenly over a world without borders.
+/// Number of other players in view, if they were spread evenly over a world without borders.
 fn in_view(row: &OwnershipRow) -> f64 {
     let share = f64::from(row.view / row.side);
     let area = (std::f64::consts::PI * share * share).min(1.0);

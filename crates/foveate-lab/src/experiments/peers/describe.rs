@@ -1,11 +1,11 @@
-//! What `foveate lab peers` found, for people and for programs.
+//! The tables, plots and verdicts of `foveate lab peers`.
 
 use super::liars::{Harm, Lie};
 use super::{Done, ExperimentError, LieRow, PeersRow, RunOptions, RunResult, TamperedRow};
 use crate::output::{Align, ExperimentResult, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 
-/// The honest may be off by this much more, as a share.
+/// How much worse coherence of honest peers may be, as a share.
 const HARM: f64 = 0.05;
 
 pub(super) fn done(ran: &[RunResult], options: RunOptions) -> Result<Done, ExperimentError> {
@@ -92,7 +92,7 @@ fn game_verdicts(games: &[&PeersRow], quick: bool) -> Vec<Verdict> {
         let bytes = large.bytes_s / small.bytes_s;
         let name =
             format!("bytes per node grow less than nodes, {} to {}", small.nodes, large.nodes);
-        // In a small game everybody is in view, so that bytes grow nearly as fast as nodes.
+        // In a small game all nodes are in view, so that bytes grow nearly as fast as nodes.
         verdicts.push(Verdict::at_most(name, bytes, nodes, "×").reported_only(quick));
         let busiest = growing.iter().map(|row| row.uplink_share).fold(0.0, f64::max);
         verdicts.push(Verdict::at_most("busiest uplink", 100.0 * busiest, 100.0, "%"));
@@ -110,7 +110,7 @@ fn lie_verdicts(lies: &[LieRow], quick: bool) -> Vec<Verdict> {
         let name = |what: &str| format!("one that {}: {what}", lie.lie);
         [
             Verdict::at_least(
-                name("named by those that met it"),
+                name("named by the peers that met it"),
                 100.0 * lie.named_share,
                 100.0,
                 "%",

@@ -1,4 +1,4 @@
-//! Peers that lie, each in a way of its own, and what becomes of the others.
+//! Peers that cheat, each in one way, and the effect on honest peers.
 
 use crate::experiments::ownership::{ROUND, Size, game};
 use crate::movement::{AvatarPose, Waypoint};
@@ -14,32 +14,31 @@ use foveate_wire::schema::LANE_EPOCH;
 use foveate_wire::{Micros, ObjectId, SchemaError};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Rounds between two looks at coherence.
+/// Rounds between two samples of coherence.
 const LOOK_EVERY: u64 = 5;
 
-/// A way of lying.
+/// A way of cheating.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lie {
-    /// Tells states of others' avatars.
+    /// Sends states of other peers' avatars.
     Forges,
-    /// Sends what it sent before again and again.
+    /// Repeats old messages.
     Replays,
     /// Sends as much as it can.
     Floods,
     /// Claims all objects.
     Claims,
-    /// Moves impossibly.
+    /// Moves its avatar impossibly fast.
     Leaps,
-    /// Changes what it passes on.
+    /// Alters digests that it passes on.
     Tampers,
 }
 
 impl Lie {
-    /// All of them.
     pub const ALL: [Lie; 6] =
         [Lie::Forges, Lie::Replays, Lie::Floods, Lie::Claims, Lie::Leaps, Lie::Tampers];
 
-    /// Its name in rows.
+    /// The lie's name in rows.
     pub fn name(self) -> &'static str {
         match self {
             Lie::Forges => "forges",
@@ -51,7 +50,7 @@ impl Lie {
         }
     }
 
-    /// Makes a node lie in this way.
+    /// Returns what makes a node cheat in this way.
     pub fn mischief(self, seed: u64) -> Mischief {
         let mut rng = fastrand::Rng::with_seed(seed);
         Box::new(move |_, node, out| match self {
@@ -69,12 +68,12 @@ impl Lie {
     }
 }
 
-/// Lanes by which a forged ship is away from the true one, and by which it moves to and fro in a round. A ship that
-/// stood still or sailed straight on would be sent once, and be one forgery to each neighbour.
+/// Lanes between a forged ship and the true one, and lanes that it moves back and forth in a round. A ship at rest or
+/// on a straight course would be sent once, as one forgery to each neighbour.
 const FORGED_AWAY: i32 = 800;
 const FORGED_STEP: i32 = 8;
 
-/// Others' ships, somewhere else and under way, as if they were its own.
+/// Sends other peers' ships as its own, displaced and moving.
 fn forge(node: &mut PlacedPeer<Meadow>) -> Option<AvatarPose> {
     let simulation = &mut node.peer.simulation;
     let ships: Vec<ObjectId> = simulation.ghosts.of_kind(SHIP).take(4).collect();
@@ -87,7 +86,7 @@ fn forge(node: &mut PlacedPeer<Meadow>) -> Option<AvatarPose> {
             let there = (store.tick().0 / 4).is_multiple_of(2);
             let step = if there { FORGED_STEP } else { -FORGED_STEP };
             lanes[place.at] = lanes[place.at].wrapping_add(step);
-            // Refused only if it does not fit, and then there is no lie to be found out.
+            // This fails only if the state does not fit, and then there is no forgery to detect.
             let _ = store.set_lanes(slot, &lanes);
         } else if let Some(mut lanes) = simulation.ghosts.lanes(id).map(<[i32]>::to_vec) {
             lanes[place.at] = lanes[place.at].wrapping_add(FORGED_AWAY);
@@ -97,14 +96,14 @@ fn forge(node: &mut PlacedPeer<Meadow>) -> Option<AvatarPose> {
     None
 }
 
-/// Everything that is anybody's.
+/// Claims every object.
 fn claim(node: &mut PlacedPeer<Meadow>) -> Option<AvatarPose> {
     let simulation = &mut node.peer.simulation;
     let bases: Vec<ObjectId> = simulation.ghosts.of_kind(BASE).collect();
     for id in bases {
         let Some(mut lanes) = simulation.ghosts.lanes(id).map(<[i32]>::to_vec) else { continue };
         lanes[LANE_EPOCH] += 1;
-        // What it claimed before it has already.
+        // This fails for objects that it has claimed before.
         let _ = simulation.restore(id, &lanes);
     }
     None
@@ -132,7 +131,7 @@ fn flood(
     None
 }
 
-/// Others' digests with a bit turned.
+/// Sends other peers' digests with one bit flipped.
 fn tamper(
     node: &PlacedPeer<Meadow>,
     out: &mut RecordingOutbox,
@@ -149,7 +148,7 @@ fn tamper(
     None
 }
 
-/// A digest that says something else than what was signed.
+/// A digest whose body differs from what was signed.
 fn bend(digest: &Digest, sealed: &Sealed, rng: &mut fastrand::Rng) -> Sealed {
     let mut bent = sealed.clone();
     bent.body = write_message(digest);
@@ -160,31 +159,31 @@ fn bend(digest: &Digest, sealed: &Sealed, rng: &mut fastrand::Rng) -> Sealed {
     bent
 }
 
-/// A peer has met a liar if it had a link with it for so long while it was shown the lie.
+/// A peer has met a cheating peer if they had a link for this long while it was exposed to the lie.
 const NOTICE: Micros = Micros(2_000_000);
 
-/// What a lie did to the honest.
+/// The effect of a lie on honest peers.
 #[derive(Clone, Copy, Debug)]
 pub struct Harm {
-    /// Δ of the honest, in view radii, without the lies,
+    /// Δ of honest peers without the lie, in view radii.
     pub honest: f64,
-    /// and with them.
+    /// Δ of honest peers with the lie.
     pub lied_to: f64,
-    /// Honest peers that named the liar,
+    /// Honest peers that named the cheating peer.
     pub named: usize,
-    /// of those that met it: were shown the lie for two seconds, or named it sooner.
+    /// Honest peers that met it: they were exposed to the lie for two seconds, or named it sooner.
     pub met: usize,
-    /// For what most of them did.
+    /// The fault that most of them gave.
     pub fault: Option<Fault>,
-    /// How many honest peers were named.
+    /// Honest peers that were named.
     pub wronged: usize,
-    /// Seconds until the first named it.
+    /// Seconds until the first peer named it.
     pub named_s: Option<f64>,
-    /// The longest that any peer was shown the lie, in seconds.
+    /// The longest that any peer was exposed to the lie, in seconds.
     pub shown_s: f64,
 }
 
-/// The same game twice: everybody honest, and one who lies.
+/// Plays the same game twice: with honest peers only, and with one that cheats.
 pub fn harm(size: Size, lie: Lie, time: Micros, seed: u64) -> Result<Harm, SchemaError> {
     let honest = run(size, None, time, seed)?;
     let lied = run(size, Some(lie), time, seed)?;
@@ -192,8 +191,8 @@ pub fn harm(size: Size, lie: Lie, time: Micros, seed: u64) -> Result<Harm, Schem
 }
 
 impl Lie {
-    /// Whether a neighbour of the liar's is shown the lie. Forged avatars are told like any: to those
-    /// that have them in view. All else goes to every neighbour.
+    /// Whether a neighbour of the cheating peer is exposed to the lie. Forged avatars are sent like any other, to the
+    /// neighbours that have them in view. Everything else is sent to every neighbour.
     fn is_shown_to(self, liar: &PlacedPeer<Meadow>, other: &PlacedPeer<Meadow>) -> bool {
         let linked = |a: &PlacedPeer<Meadow>, b: &PlacedPeer<Meadow>| {
             a.peer.neighbours().any(|it| it == b.peer.player())
@@ -215,7 +214,7 @@ impl Lie {
     }
 }
 
-/// How long each peer has been shown a lie.
+/// How long each peer has been exposed to a lie.
 #[derive(Default)]
 struct Exposure(BTreeMap<usize, Micros>);
 
@@ -277,18 +276,18 @@ fn run(size: Size, lie: Option<Lie>, time: Micros, seed: u64) -> Result<Harm, Sc
     })
 }
 
-/// What became of relayed digests: those that were tampered with must not be believed, and the same
-/// digests untouched must be, or nothing would be shown.
+/// What became of relayed digests. Altered ones must not be accepted; the same digests unaltered must be, or the test
+/// would show nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Relayed {
-    /// Tampered digests that were believed.
+    /// Altered digests that were accepted.
     pub forged_believed: usize,
-    /// Genuine digests that were not.
+    /// Genuine digests that were rejected.
     pub genuine_refused: usize,
 }
 
-/// Tampers with so many relayed digests, each by a turned bit, another's signature, or the signature of
-/// something else, and has them read; and the same digests untouched.
+/// Alters `count` relayed digests, by a flipped bit, another peer's signature, or a signature of another body, and
+/// reads them; also reads the same digests unaltered.
 pub fn tampered(count: usize, seed: u64) -> Relayed {
     let mut rng = fastrand::Rng::with_seed(seed);
     let keys: Vec<Keys> =
@@ -296,7 +295,7 @@ pub fn tampered(count: usize, seed: u64) -> Relayed {
     relay(count, &keys[0], &keys[1..], &mut rng)
 }
 
-/// The reader judges signatures as `judge` does.
+/// Relays digests to a reader that verifies signatures with `judge`.
 fn relay(count: usize, judge: &dyn Signer, authors: &[Keys], rng: &mut fastrand::Rng) -> Relayed {
     let mut relayed = Relayed::default();
     for turn in 0..count {
@@ -339,13 +338,13 @@ fn relay(count: usize, judge: &dyn Signer, authors: &[Keys], rng: &mut fastrand:
 mod tests {
     use super::*;
 
-    /// Judges all signatures alike.
-    struct Blind {
+    /// Gives the same answer for all signatures.
+    struct FixedVerdict {
         keys: Keys,
         verdict: bool,
     }
 
-    impl Signer for Blind {
+    impl Signer for FixedVerdict {
         fn key(&self) -> foveate_node::peer::Key {
             self.keys.key()
         }
@@ -358,16 +357,16 @@ mod tests {
     }
 
     #[test]
-    fn tampered_digests_are_refused_and_genuine_ones_believed() {
+    fn tampered_digests_are_rejected_and_genuine_ones_accepted() {
         assert_eq!(tampered(60, 1), Relayed::default());
     }
 
-    /// The control works in every build profile: a reader that believes or refuses everything shows.
+    /// The control works in every build profile: a reader that accepts or rejects everything is detected.
     #[test]
-    fn a_reader_that_does_not_look_at_signatures_is_found_out() {
+    fn a_reader_that_ignores_signatures_is_detected() {
         let mut rng = fastrand::Rng::with_seed(1);
         let authors: Vec<Keys> = (0..4).filter_map(Keys::new).collect();
-        let blind = |verdict| Blind { keys: Keys::new(9).unwrap(), verdict };
+        let blind = |verdict| FixedVerdict { keys: Keys::new(9).unwrap(), verdict };
         let credulous = relay(60, &blind(true), &authors, &mut rng);
         assert!(credulous.forged_believed >= 40 && credulous.genuine_refused == 0, "{credulous:?}");
         let paranoid = relay(60, &blind(false), &authors, &mut rng);

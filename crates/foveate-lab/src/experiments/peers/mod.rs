@@ -1,7 +1,7 @@
-//! `foveate lab peers`: graded gossip among many, liars, and any mix of what can go wrong.
+//! `foveate lab peers`: graded gossip among many peers, peers that cheat, and any mix of failures.
 //!
-//! Bots walk a map; each is a node of its own. The rows of graded gossip have the fields of Silac's, in
-//! the same world with the same loss. The game brings the walkers: the lab knows none.
+//! Bots walk on a map; each is a node of its own. The rows of graded gossip have the fields of Silac's, from the same
+//! world with the same loss. The caller provides the movement, since the lab depends on no game.
 
 mod describe;
 pub mod liars;
@@ -19,32 +19,32 @@ use serde::Serialize;
 pub use swarm::{ACT_EVERY, LOST_AFTER, noticeable};
 use swarm::{PeersFindings, PeersGame, SIDE};
 
-/// Who walks: the movement of so many, by a seed, twenty rounds a second, on a square of this side.
+/// Makes the movement of a number of avatars from a seed: twenty rounds a second, on a square of this side.
 type Walkers<'a> = &'a (dyn Fn(u64, usize, f32) -> Box<dyn Movement> + Sync);
 
-/// What links take, and lose, in the world that Silac is measured in.
+/// Latency and loss of links, as in Silac's games.
 const LATENCY: Micros = Micros(30_000);
 const LOSS: f64 = 0.01;
-/// Uplinks there.
+/// Uplinks as in Silac's games, in bytes per second.
 const WIDE: [u32; 2] = [2_500_000, 12_500_000];
 /// Uplinks of 1 to 20 Mbit/s.
 const NARROW: [u32; 2] = [125_000, 2_500_000];
-/// The share of links that are relayed when the game grows.
+/// Share of links that are relayed in the growing games.
 const RELAYED: f64 = 0.3;
-/// How the game grows, at constant density.
+/// Sizes of the growing games, at constant density.
 const GROWING: [usize; 4] = [100, 225, 400, 900];
-/// Who is lied to.
+/// The size of the games in which a peer cheats.
 const LIED_TO: Size = Size { players: 16, objects: 36 };
-/// Digests that are tampered with.
+/// Digests that are altered.
 const TAMPERED: usize = 10_000;
 
-/// A game's figures; those of Silac's rows, and a few more.
+/// A game's figures: those of Silac's rows, and a few more.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeersRow {
     part: &'static str,
     gossip: &'static str,
     nodes: usize,
-    /// Links of one node at most: whom it tells directly.
+    /// The most links of one node, over which it sends directly.
     fanout: usize,
     bytes_s: f64,
     bytes_s_max: f64,
@@ -58,34 +58,36 @@ pub struct PeersRow {
     join_all_s: Option<f64>,
     join_near_s: Option<f64>,
     seen_share: f64,
-    /// The busiest uplink's load, headers of UDP and IP included.
+    /// The load of the busiest uplink, with UDP and IP headers.
     uplink_share: f64,
-    /// Honest peers that were named liars.
+    /// Honest peers that were named as cheating.
     wronged: usize,
 }
 
-/// What a lie did, over all seeds.
+/// The effect of a lie, over all seeds.
 #[derive(Clone, Debug, Serialize)]
 pub struct LieRow {
     part: &'static str,
     lie: &'static str,
     seeds: usize,
-    /// Δ of the honest, medians over seeds, in view radii: without and with the lie.
+    /// Δ of honest peers without the lie, in view radii; the median over seeds.
     delta_honest: f64,
+    /// The same with the lie.
     delta_lied_to: f64,
-    /// The median over seeds of the change, as a share.
+    /// The relative change, the median over seeds.
     change: f64,
-    /// Honest peers that met the liar, over all seeds, and the share of them that named it.
+    /// Honest peers that met the cheating peer, over all seeds.
     met: usize,
+    /// The share of them that named it.
     named_share: f64,
-    /// The longest that any peer was shown the lie without having dropped the liar.
+    /// The longest that any peer was exposed to the lie without dropping the cheating peer.
     shown_s: f64,
     named_after_s: Option<f64>,
     named_for: Option<String>,
     wronged: usize,
 }
 
-/// How many tampered digests were believed, and how many genuine ones were not.
+/// Altered digests that were accepted, and genuine ones that were rejected.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TamperedRow {
     part: &'static str,
@@ -94,16 +96,16 @@ pub struct TamperedRow {
     genuine_refused: usize,
 }
 
-/// A game of the caller's choice.
+/// A game chosen on the command line.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Mix {
-    /// How many play.
+    /// Number of players.
     pub nodes: usize,
-    /// The share of datagrams lost.
+    /// Share of datagrams lost.
     pub loss: f64,
-    /// Narrowest and widest uplink, bytes per second.
+    /// Narrowest and widest uplink, in bytes per second.
     pub uplinks: [u32; 2],
-    /// The share of links that are relayed.
+    /// Share of links that are relayed.
     pub relayed: f64,
 }
 
@@ -176,24 +178,23 @@ fn jobs(options: RunOptions) -> Vec<Job> {
     jobs
 }
 
-/// One game of the caller's choice.
+/// Options for a single game.
 #[derive(Args)]
 struct PeersArguments {
-    /// Play one game of so many instead
+    /// Play a single game with this many nodes instead
     #[arg(long, value_name = "N")]
     nodes: Option<usize>,
-    /// In it: the share of datagrams that is lost
+    /// In the single game: the share of datagrams that are lost
     #[arg(long, value_name = "SHARE", default_value_t = 0.01, requires = "nodes")]
     loss: f64,
-    /// In it: the share of links that are relayed
+    /// In the single game: the share of links that are relayed
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "nodes")]
     relayed: f64,
-    /// In it: the narrowest uplink in Mbit/s; the widest is twenty times that
+    /// In the single game: the narrowest uplink in Mbit/s; the widest is twenty times that
     #[arg(long, value_name = "MBIT", default_value_t = 1.0, requires = "nodes")]
     uplink: f64,
 }
 
-/// `foveate lab peers`.
 pub struct PeersExperiment;
 
 impl Experiment for PeersExperiment {
@@ -219,7 +220,7 @@ impl Experiment for PeersExperiment {
     }
 }
 
-/// Runs it.
+/// Plays all games.
 fn lab(walkers: Walkers<'_>, options: RunOptions) -> Result<Done, ExperimentError> {
     let lied = Micros(if options.quick { 5_000_000 } else { 30_000_000 });
     let jobs = jobs(options);
@@ -250,13 +251,13 @@ fn lab(walkers: Walkers<'_>, options: RunOptions) -> Result<Done, ExperimentErro
     describe::done(&ran, options)
 }
 
-/// What no game can be played with.
+/// Rejects settings with which no game can be played.
 fn check(mix: &Mix) -> Result<(), ExperimentError> {
     let wrong = |what: String| Err(ExperimentError::Usage(what));
     if mix.nodes == 0 {
         return wrong("--nodes: at least 1 is expected".into());
     }
-    // What loses everything would be repeated for ever.
+    // A message that is always lost would be repeated for ever.
     if !(0.0..=0.9).contains(&mix.loss) {
         return wrong(format!("--loss: found {}, expected 0 to 0.9", mix.loss));
     }
@@ -266,7 +267,7 @@ fn check(mix: &Mix) -> Result<(), ExperimentError> {
     Ok(())
 }
 
-/// Runs one game of the caller's choice.
+/// Plays one game chosen on the command line.
 fn mix(walkers: Walkers<'_>, mix: Mix, options: RunOptions) -> Result<Done, ExperimentError> {
     check(&mix)?;
     let game = PeersGame {
@@ -286,7 +287,7 @@ fn play(
     game: &PeersGame,
     walkers: Walkers<'_>,
 ) -> Result<PeersFindings, foveate_wire::SchemaError> {
-    // One more, who comes late.
+    // One more, which joins late.
     swarm::measure(game, walkers(game.seed, game.nodes + 1, side_of(game.nodes)))
 }
 
@@ -295,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_game_that_nobody_could_play_is_refused() {
+    fn impossible_settings_are_rejected() {
         let fine = Mix { nodes: 10, loss: 0.01, uplinks: WIDE, relayed: 0.3 };
         assert!(check(&fine).is_ok());
         let refused = [

@@ -1,4 +1,4 @@
-//! Graded gossip among many, and an auditor who knows the truth: the rows that Silac has, too.
+//! Graded gossip among many peers, with an auditor that knows the true state. It measures what Silac's rows have, too.
 
 use crate::movement::{AvatarPose, Movement};
 use crate::net::Latency;
@@ -10,95 +10,94 @@ use std::collections::BTreeMap;
 
 /// The length of a round.
 pub const ROUND: Micros = Micros(50_000);
-/// As wide as the arena's avatars: the unit of Inc and Inj.
+/// Width of the arena's avatars: the unit of Inc and Inj.
 const AVATAR_WIDTH: f64 = 2.0;
-/// Whoever is within a fifth of the side that a hundred nodes have is near, however large the world is;
+/// Avatars within a fifth of the side of a world for a hundred nodes are near, however large the world is.
 const NEAR: f64 = 0.2 * SIDE as f64;
-/// a side or more away, far.
+/// Avatars a side or more apart are far.
 const FAR: f64 = 1.0;
-/// Those who look: all of a small game, and of a large one the ones nearest to its middle.
+/// Most nodes whose knowledge is audited: all of a small game; of a large one those nearest to the middle.
 const MAX_WATCHERS: usize = 100;
-/// A newcomer that is not known by all after this never is.
+/// A newcomer that is not known by all nodes within this time counts as never known.
 const JOIN_LIMIT: Micros = Micros(20_000_000);
-/// How far avatars see: as the arena's do.
+/// How far avatars see, as in the arena.
 pub const VIEW: f32 = 100.0;
-/// Side of a square that a hundred nodes have.
+/// Side of the square for a hundred nodes.
 pub const SIDE: f32 = 300.0;
 
-/// Deviations of place below this angle, seen from the avatar, are no difference,
+/// Deviations of a place below this angle, as seen from the avatar, are no difference.
 const FLOOR_DEGREES: f64 = 0.25;
-/// nor are those below two sixteenths of a unit, the precision of graded states.
+/// Deviations below two sixteenths of a unit, the precision of graded states, are no difference either.
 const FLOOR: f64 = 2.0 / 16.0;
 
-/// How far off somebody must be at a distance to count as wrong where only that counts which can be
-/// noticed.
+/// How far off an avatar at a distance must be to count as noticeably wrong.
 pub fn noticeable(distance: f64) -> f64 {
     (distance * FLOOR_DEGREES.to_radians()).max(FLOOR)
 }
 
-/// An interaction that somebody has not learnt of after this is lost on them.
+/// An interaction that a node has not learnt of after this time counts as lost for it.
 pub const LOST_AFTER: Micros = Micros(2_000_000);
-/// Each avatar does something once in this time, on average.
+/// Mean time between two interactions of an avatar.
 pub const ACT_EVERY: Micros = Micros(2_000_000);
 
-/// A game to be measured.
+/// The settings of a game.
 #[derive(Clone, Copy, Debug)]
 pub struct PeersGame {
-    /// How many play.
+    /// Number of players.
     pub nodes: usize,
-    /// How long a datagram takes.
+    /// Latency of datagrams.
     pub latency: Latency,
-    /// What links lose.
+    /// Share of datagrams that links lose.
     pub loss: f64,
-    /// The share of links that are relayed.
+    /// Share of links that are relayed.
     pub relayed: f64,
-    /// Uplinks, narrowest and widest, bytes per second.
+    /// Uplinks, narrowest and widest, in bytes per second.
     pub uplinks: [u32; 2],
-    /// For how long is measured.
+    /// How long measuring takes.
     pub measured: Micros,
-    /// What chance is drawn from.
+    /// RNG seed.
     pub seed: u64,
 }
 
-/// What was found.
+/// The results.
 #[derive(Clone, Debug, Default)]
 pub struct PeersFindings {
-    /// Bytes per second that each node sent,
+    /// Bytes per second sent, by node.
     pub bytes: Vec<f64>,
-    /// and the most as a share of an uplink.
+    /// Load of the busiest uplink, as a share of its rate.
     pub uplink_share: f64,
-    /// Datagrams and messages per second, mean over nodes.
+    /// Datagrams and messages per second, the mean over nodes.
     pub packets: f64,
-    /// Σ diff / d², over watchers and moments.
+    /// Σ diff / d², over watchers and samples.
     pub inc: Inconsistency,
-    /// Unequal delays, likewise.
+    /// Injustice, the same sum over unequal delays.
     pub inj: f64,
-    /// How many were summed up in both.
+    /// Samples in both sums.
     pub looks: f64,
-    /// How old what is known of those near by is: milliseconds,
+    /// Age of what is known of near avatars, in milliseconds.
     pub delay_near: Spread,
-    /// and of those far away.
+    /// Age of what is known of far avatars, in milliseconds.
     pub delay_far: Spread,
-    /// Pairs of a deed and a watcher that was near when it was done, and those of them in which the
-    /// watcher had not learnt of it [`LOST_AFTER`] later.
+    /// Pairs of an interaction and a watcher that was near it, and those in which the watcher had not learnt of it
+    /// after [`LOST_AFTER`].
     pub deeds: (u64, u64),
     /// The most links of one node.
     pub links: usize,
-    /// Of those within view, the share that a node has.
+    /// Avatars in view of which a node has a replica, and all avatars in view.
     pub seen: (u64, u64),
-    /// Seconds until a newcomer knew everybody and was known by everybody,
+    /// Seconds until a newcomer and all other nodes knew each other.
     pub join_all_s: Option<f64>,
-    /// and until those near by and it saw each other.
+    /// Seconds until a newcomer and the avatars near it saw each other.
     pub join_near_s: Option<f64>,
-    /// Honest peers that were named.
+    /// Honest peers that were named as cheating.
     pub wronged: usize,
 }
 
-/// A walker who does something now and then: its deeds are told with its state.
+/// Movement with interactions now and then, which are sent with the avatar's state.
 struct Acting {
     walk: Box<dyn Movement>,
     deeds: Vec<u8>,
-    /// Those who did something in the last step.
+    /// Avatars that acted in the last step.
     acted: Vec<usize>,
     rng: fastrand::Rng,
 }
@@ -137,10 +136,10 @@ impl Movement for Acting {
     }
 }
 
-/// A deed, and the watchers that were near when it was done and have not learnt of it yet.
+/// An interaction, with the watchers that were near it and have not learnt of it yet.
 struct OpenDeed {
     by: usize,
-    /// The doer's count of its deeds, this one included.
+    /// The avatar's count of its interactions, including this one.
     number: u8,
     at: Micros,
     unaware: Vec<usize>,
@@ -152,12 +151,12 @@ struct Auditor {
     /// Since when a pair has differed.
     wrong: BTreeMap<(usize, usize), Micros>,
     deeds: Vec<OpenDeed>,
-    /// Rounds between two looks.
+    /// Rounds between two samples.
     every: u32,
     found: PeersFindings,
 }
 
-/// Plays a game and measures it. The walkers are as many as play, and one more.
+/// Plays a game and measures it. The movement has one avatar more than the game has nodes.
 pub fn measure(game: &PeersGame, walk: Box<dyn Movement>) -> Result<PeersFindings, SchemaError> {
     let side = walk.side();
     let world = MeadowSpec {
@@ -205,13 +204,13 @@ pub fn measure(game: &PeersGame, walk: Box<dyn Movement>) -> Result<PeersFinding
         let rate = sent.bytes() as f64 / seconds;
         found.bytes.push(rate);
         found.packets += (sent.datagrams + sent.messages) as f64 / seconds / game.nodes as f64;
-        // The headers around each datagram take room on the uplink, too.
+        // The headers of each datagram use the uplink, too.
         let whole = rate + 28.0 * (sent.datagrams + sent.messages) as f64 / seconds;
         found.uplink_share = found.uplink_share.max(whole / f64::from(uplinks[at]));
         found.links = found.links.max(node.peer.neighbours().count());
         found.wronged += node.verdicts.len();
     }
-    // The last deeds have as long to become known as the first.
+    // The last interactions get as much time to become known as the first.
     while !auditor.deeds.is_empty() {
         play.round();
         auditor.follow_deeds(&play);
@@ -221,7 +220,7 @@ pub fn measure(game: &PeersGame, walk: Box<dyn Movement>) -> Result<PeersFinding
     Ok(found)
 }
 
-/// One more comes with a single contact: how soon it knows all and is known by all, and how soon those
+/// A newcomer joins through a single contact. Measures when it and all others know each other, and when it and those
 /// within view see each other.
 fn newcomer(play: &mut Play<Acting>, uplink: u32, found: &mut PeersFindings) {
     let Some(at) = play.enter(Some(0), Some(uplink)) else { return };
@@ -276,7 +275,7 @@ impl Auditor {
         Auditor { watchers, players, wrong, deeds, every, found: PeersFindings::default() }
     }
 
-    /// Notes what was done in this round, and which watchers were near.
+    /// Records the interactions of this round, and the watchers near them.
     fn note_deeds(&mut self, play: &Play<Acting>) {
         let (movement, at) = (play.movement(), play.net.now() - ROUND);
         for by in movement.acted.iter().copied().filter(|by| *by < self.players.len()) {
@@ -293,7 +292,7 @@ impl Auditor {
         }
     }
 
-    /// Looks which watchers have learnt of which deeds. A later state tells of earlier deeds, too.
+    /// Checks which watchers have learnt of which interactions. A later state also tells of earlier ones.
     fn follow_deeds(&mut self, play: &Play<Acting>) {
         let now = play.net.now();
         for deed in &mut self.deeds {
@@ -342,7 +341,7 @@ impl Auditor {
         }
     }
 
-    /// What one knows of another, as of the last round that can have arrived.
+    /// What one node knows of another, compared with the last round that can have arrived.
     fn known(
         &mut self,
         play: &Play<Acting>,
@@ -367,7 +366,7 @@ impl Auditor {
         }
         let told = held.as_ref().is_some_and(|ship| ship.deed == truth.deed);
         let differs = !(right && told);
-        // It arose at some time since the last look; the earliest counts.
+        // The difference arose at some time since the last sample; the earliest counts.
         let arose = now - ROUND * self.every;
         let delay = if differs {
             (now - *self.wrong.entry((at, of)).or_insert(arose)).as_secs()

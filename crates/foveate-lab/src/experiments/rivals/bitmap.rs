@@ -1,23 +1,22 @@
-//! VFC4FPS's bitmap compression, written and read: records of 24 bytes, one bit per byte that says
-//! whether it is zero, and the bytes that are not.
+//! VFC4FPS's bitmap compression, encoder and decoder: for records of 24 bytes, one bit per byte that tells whether it
+//! is zero, and the non-zero bytes.
 //!
-//! A group is one byte with the length of the bitmap, the bitmap, then the non-zero bytes in order.
-//! A bitmap of 255 bytes stands for 85 records; more records make more groups. A record's delta is
-//! its fields' bytes themselves, not their differences: the source's 18–20 B of 24 and 76–83 %
-//! leave no other reading.
+//! A group is one byte with the length of the bitmap, the bitmap, then the non-zero bytes in order. A bitmap of 255
+//! bytes covers 85 records; more records make more groups. A record holds its fields' bytes themselves, not their
+//! differences: the source's 18–20 B of 24 and 76–83 % allow no other reading.
 
 use crate::movement::{AvatarPose, Movement, Recorded};
 use crate::training::PRECISION;
 
 /// Bytes of a record.
 pub const RECORD: usize = 24;
-/// Bytes of the bitmap that a record takes.
+/// Bytes of the bitmap for one record.
 const RECORD_MAP: usize = RECORD / 8;
-/// Records whose bitmap's length fits one byte.
+/// Most records in a group: the length of their bitmap fits one byte.
 const GROUP: usize = u8::MAX as usize / RECORD_MAP;
 
-/// An avatar as the source's game sends it. Units are Cube 2's: whole degrees, whole units per
-/// second; the step of a place is ours, so that all codecs of the experiment are as exact.
+/// An avatar as the source's game sends it. Units are Cube 2's: whole degrees, whole units per second. The step of a
+/// place is ours, so that all codecs of the experiment are equally exact.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AvatarRecord {
     pub id: i16,
@@ -30,13 +29,13 @@ pub struct AvatarRecord {
     /// The speed of falling along x and y, which only slides have, and z.
     pub falling: ([i8; 2], i16),
     pub physical_state: u8,
-    /// How the player steers: two bits of strafing, two of going ahead or back.
+    /// The player's keys: two bits for strafing, two for moving ahead or back.
     pub flags: u8,
     pub weapon: u8,
 }
 
 impl AvatarRecord {
-    /// Where the place stands among the bytes.
+    /// The bytes of the place.
     pub const PLACE: std::ops::Range<usize> = 2..8;
 
     pub fn to_bytes(self) -> [u8; RECORD] {
@@ -73,7 +72,7 @@ impl AvatarRecord {
     }
 }
 
-/// Writes all records that are due together.
+/// Encodes all records that are due in a round.
 pub fn encode(records: &[AvatarRecord]) -> Vec<u8> {
     let mut out = Vec::new();
     for group in records.chunks(GROUP) {
@@ -89,7 +88,7 @@ pub fn encode(records: &[AvatarRecord]) -> Vec<u8> {
     out
 }
 
-/// Reads them again; `None` where the bytes are not whole groups of whole records.
+/// Decodes records; `None` unless the bytes are whole groups of whole records.
 pub fn decode(mut bytes: &[u8]) -> Option<Vec<AvatarRecord>> {
     let mut records = Vec::new();
     while let Some((length, rest)) = bytes.split_first() {
@@ -105,7 +104,7 @@ pub fn decode(mut bytes: &[u8]) -> Option<Vec<AvatarRecord>> {
             let mut whole = [0; RECORD];
             for (at, byte) in whole.iter_mut().enumerate() {
                 if record[at / 8] >> (at % 8) & 1 == 1 {
-                    // A byte that is said not to be zero and is: no encoder writes that.
+                    // A byte that is marked as non-zero and is zero: no encoder writes that.
                     *byte = *sent.next().filter(|byte| **byte != 0)?;
                 }
             }
@@ -120,24 +119,25 @@ pub fn decode(mut bytes: &[u8]) -> Option<Vec<AvatarRecord>> {
 const FALLS: u8 = 1;
 const ON_SLOPE: u8 = 3;
 const ON_FLOOR: u8 = 4;
-/// The weapon that everybody begins with; a recording does not hold it.
+/// The weapon that every player starts with; a recording does not have it.
 const WEAPON: u8 = 6;
-/// Of the speed along or across the facing, the share from which a key must be down: sin 22.5°.
+/// Share of the speed along or across the facing from which a key must be down: sin 22.5°.
 const STEERS: f32 = 0.38;
 
 /// Makes records of a recording's samples.
 ///
-/// The recording holds place and facing. From successive samples: velocity, and whether an avatar is
-/// in the air (its vertical speed fell by about the recording's gravity, or it rises or falls faster
-/// than a slope explains), which gives falling and the physical state; from velocity and facing: the
-/// keys in `flags`. It cannot tell falling along x and y (taken as none: only slides have it) nor the
-/// weapon (taken as the one that avatars spawn with, which is not zero).
+/// The recording has place and facing. Successive samples give the velocity, and whether an avatar is in the air (its
+/// vertical speed fell by about the recording's gravity, or it rises or falls faster than a slope explains), from which
+/// falling and the physical state follow. Velocity and facing give the keys in `flags`. Two things cannot be derived:
+/// falling along x and y (taken as zero: only slides have it) and the weapon (taken as the one that avatars spawn with,
+/// which is not zero).
 pub struct Recorder<'a> {
     recording: &'a Recorded,
-    /// The map's lowest corner, and the step of a place.
+    /// The map's lowest corner.
     corner: [f32; 3],
+    /// The step of a place.
     step: f32,
-    /// The vertical speed that a round of free fall takes away, in units per second.
+    /// The vertical speed that free fall takes away in a round, in units per second.
     gravity: f32,
 }
 
@@ -163,7 +163,7 @@ impl<'a> Recorder<'a> {
         Recorder { recording, corner, step, gravity }
     }
 
-    /// The speed between two successive samples; none across a jump, such as a respawn.
+    /// The velocity between two successive samples; `None` across a jump, such as a respawn.
     fn speed(&self, round: usize, player: usize) -> Option<[f32; 3]> {
         let now = self.recording.pose_in(round, player)?.pos;
         let then = self.recording.pose_in(round.checked_sub(1)?, player)?.pos;
@@ -173,16 +173,16 @@ impl<'a> Recorder<'a> {
         (square.sqrt() <= self.recording.max_speed()).then_some(speed)
     }
 
-    /// Whether the avatar is in the air, as far as two speeds tell.
+    /// Whether the avatar is in the air, as far as two velocities tell.
     fn falls(&self, now: [f32; 3], then: Option<[f32; 3]>) -> bool {
         let lost = then.map_or(0.0, |then| then[2] - now[2]);
         let pulled = self.gravity > 0.0 && (0.5..1.5).contains(&(lost / self.gravity));
-        // No slope that can be walked is steeper than 45°.
+        // Slopes that can be walked are at most 45° steep.
         let steep = now[2].abs() > now[0].hypot(now[1]).max(1.0);
         now[2] != 0.0 && (pulled || steep)
     }
 
-    /// The record of a player in a round; none: not in the world.
+    /// The record of a player in a round; `None` if it is not in the world.
     pub fn record(&self, round: usize, player: usize) -> Option<AvatarRecord> {
         let pose = self.recording.pose_in(round, player)?;
         let speed = self.speed(round, player).unwrap_or_default();
@@ -209,8 +209,8 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// The keys that make an avatar move that way: strafing in the lowest two bits, then ahead or back;
-/// 1 is left or ahead, 3 (minus one) right or back.
+/// The keys that make an avatar move that way: strafing in the lowest two bits, then ahead or back. 1 is left or ahead,
+/// 3 (minus one) right or back.
 fn keys(pose: &AvatarPose, speed: [f32; 3]) -> u8 {
     let pace = speed[0].hypot(speed[1]);
     let (sin, cos) = pose.yaw.sin_cos();
@@ -231,7 +231,7 @@ mod tests {
     use std::path::Path;
 
     fn any_record() -> impl Strategy<Value = AvatarRecord> {
-        // Sparse bytes as well as dense ones.
+        // Few as well as many non-zero bytes.
         let byte = prop_oneof![3 => Just(0u8), 2 => any::<u8>()];
         proptest::array::uniform24(byte).prop_map(|bytes| AvatarRecord::from_bytes(&bytes))
     }
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_follow_from_where_an_avatar_looks_and_goes() {
+    fn keys_follow_from_facing_and_velocity() {
         let facing =
             |degrees: f32| AvatarPose { yaw: degrees.to_radians(), ..AvatarPose::default() };
         assert_eq!(keys(&facing(0.0), [100.0, 0.0, 0.0]), 1 << 2, "ahead");

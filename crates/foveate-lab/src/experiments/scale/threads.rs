@@ -1,7 +1,7 @@
-//! What several threads make of a round: the same world, rounds with one thread and with several in turn.
+//! The gain from several threads in a round: in the same world, rounds with one thread and with several alternate.
 //!
-//! What is sent does not depend on the number of threads, so two rounds in a row have the same work to do, and what
-//! else the machine does concerns both alike.
+//! What is sent does not depend on the number of threads, so two successive rounds have the same work to do, and the
+//! machine's other load affects both alike.
 
 use super::{Bench, StageTimes};
 use crate::experiments::LabHost;
@@ -20,23 +20,28 @@ pub struct ThreadsRow {
     workload: &'static str,
     n: usize,
     threads: usize,
-    /// Milliseconds of a tick, by the clock: the best of all rounds, and the median.
+    /// The fastest tick on one thread, in milliseconds of wall-clock time.
     one_best_ms: f64,
+    /// The median tick on one thread.
     one_ms: f64,
+    /// The fastest tick on several threads.
     many_best_ms: f64,
+    /// The median tick on several threads.
     many_ms: f64,
-    /// Milliseconds of processor time, of all threads.
+    /// Milliseconds of processor time with one thread.
     one_cpu_ms: f64,
+    /// Milliseconds of processor time of all threads.
     many_cpu_ms: f64,
-    /// What one thread does while the others wait: acknowledgements, writing, collecting, indexing, sending.
+    /// Milliseconds of what one thread does while the others wait: acknowledgements, writing, collecting, indexing,
+    /// sending.
     serial_ms: f64,
-    /// Its share of a tick on one thread.
+    /// `serial_ms` as a share of a tick on one thread.
     serial_share: f64,
     allocs: f64,
 }
 
 impl ThreadsRow {
-    /// How many times faster the best tick is.
+    /// Speed-up of the best tick.
     fn speed_up(&self) -> f64 {
         self.one_best_ms / self.many_best_ms
     }
@@ -46,7 +51,7 @@ impl ThreadsRow {
         self.n
     }
 
-    /// The claim: nine tenths of what the threads could do. A time, so it is reported only.
+    /// The claim: nine tenths of the possible speed-up. It is a time, so it is reported only.
     pub fn verdict(&self) -> Verdict {
         let text =
             format!("{} of {}: times faster on {} threads", self.workload, self.n, self.threads);
@@ -54,7 +59,7 @@ impl ThreadsRow {
         Verdict::at_least(text, self.speed_up(), aim, "×").reported_only(true)
     }
 
-    /// How many times faster a tick could be at most on so many threads, by Amdahl's law.
+    /// The largest possible speed-up with this many threads, by Amdahl's law.
     fn at_most(&self, threads: f64) -> f64 {
         1.0 / (self.serial_share + (1.0 - self.serial_share) / threads)
     }
@@ -79,7 +84,7 @@ impl Times {
     }
 }
 
-/// Compares. The world must have settled.
+/// Compares one thread with several. The world must have settled.
 pub fn compare<M: Movement>(
     workload: &'static str,
     bench: &mut Bench<M>,
@@ -99,7 +104,7 @@ pub fn compare<M: Movement>(
         let shared = shared.into_iter().chain([PipelineStage::Encode, PipelineStage::Turns]);
         let shared = shared.map(|stage| stages.ns[stage as usize]).sum::<u64>() as f64;
         let times = &mut times[round % 2];
-        // The first rounds set memory aside for each thread.
+        // The first rounds allocate memory for each thread.
         if round >= 8 {
             times.wall.push(wall / 1e6);
             times.cpu.push(cpu / 1e6);

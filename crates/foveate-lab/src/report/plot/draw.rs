@@ -7,12 +7,12 @@ use super::svg::{PathData, Svg, short};
 use super::{Axis, Kind, Plot};
 use crate::report::html::escape;
 
-/// Colours of the page; with more series than that, colours come again with another dash.
+/// Colours of the page; further series repeat the colours with another dash.
 const COLOURS: usize = 8;
 const REFERENCE_DASHES: usize = 3;
-/// Up to this many points a line shows them.
+/// A line with at most this many points shows them.
 const MAX_VISIBLE_POINTS: usize = 40;
-/// Up to this many points a line tells them when pointed at.
+/// A line with at most this many points has a tooltip on each.
 const MAX_TIPS: usize = 300;
 const MARKER: f64 = 3.6;
 /// Share of a category's width that its bars take.
@@ -39,7 +39,7 @@ pub(super) fn figure(plot: &Plot) -> String {
     )
 }
 
-/// The plot in a sentence, for those who do not see it.
+/// The plot in a sentence, for screen readers.
 fn description(plot: &Plot) -> String {
     let mut text = format!("{}: {}.", plot.kind.name(), plot.title);
     for (axis, name) in [(&plot.x, "Horizontal"), (&plot.y, "Vertical")] {
@@ -57,7 +57,7 @@ fn description(plot: &Plot) -> String {
 }
 
 /// A value with its axis' name and unit, for a tooltip.
-fn told(axis: &Axis, value: f64) -> String {
+fn labelled(axis: &Axis, value: f64) -> String {
     let value = number::with_unit(value, &axis.unit);
     if axis.title.is_empty() { value } else { format!("{}: {value}", axis.title) }
 }
@@ -95,7 +95,7 @@ impl Painter<'_> {
         self.layout.left + self.prepared.x.place(value) * (self.layout.right - self.layout.left)
     }
 
-    /// Height of a value. What stands on the zero of a logarithmic axis stands on its bottom.
+    /// The height of a value. On a logarithmic axis zero is at the bottom.
     fn y(&self, value: f64) -> f64 {
         let place = self.prepared.y.place(value).clamp(0.0, 1.0);
         self.layout.bottom - place * (self.layout.bottom - self.layout.top)
@@ -128,7 +128,7 @@ impl Painter<'_> {
 
     fn axes(&mut self) {
         let layout = self.layout;
-        // Where values are negative too, the line to compare with is zero.
+        // The axis is drawn at zero, which is above the bottom if some values are negative.
         let base = if self.prepared.y.is_log() { self.prepared.y.low() } else { 0.0 };
         let base = self.y(base.max(self.prepared.y.low()));
         self.svg.open_group("axes");
@@ -170,14 +170,14 @@ impl Painter<'_> {
                 let index = mark.x.max(0.0) as usize;
                 self.plot.categories.get(index).cloned().unwrap_or_default()
             }
-            Kind::Lines | Kind::Distribution => told(&self.plot.x, mark.x),
+            Kind::Lines | Kind::Distribution => labelled(&self.plot.x, mark.x),
         };
-        format!("{}\n{x}\n{}", layer.name, told(&self.plot.y, mark.value))
+        format!("{}\n{x}\n{}", layer.name, labelled(&self.plot.y, mark.value))
     }
 
     fn lines(&mut self) {
         let prepared = self.prepared;
-        // References lie below, so that they never hide what was measured.
+        // References are drawn first, so that they never hide our measurements.
         let (references, ours): (Vec<&Layer>, Vec<&Layer>) =
             prepared.layers.iter().partition(|layer| layer.reference);
         for layer in references.into_iter().chain(ours) {
@@ -206,7 +206,7 @@ impl Painter<'_> {
         }
         for mark in layer.drawn() {
             let (at, tip) = (self.at(mark), self.tip(layer, mark));
-            // A point whose neighbours are both missing has no line: only its marker shows it.
+            // A point without neighbours has no line: only its marker shows it.
             if count <= MAX_VISIBLE_POINTS {
                 self.marker(layer, at, &tip);
             } else {
@@ -215,7 +215,7 @@ impl Painter<'_> {
         }
     }
 
-    /// Shapes differ by series too: colour alone tells nothing to some eyes and printers.
+    /// Series also differ by shape, since colour alone may be hard to see or print.
     fn marker(&mut self, layer: &Layer, [x, y]: [f64; 2], tip: &str) {
         let r = MARKER;
         match layer.slot % 4 {
@@ -268,7 +268,7 @@ impl Painter<'_> {
         }
     }
 
-    /// How high each stack is, written above it.
+    /// Writes the height of each stack above it.
     fn totals(&mut self) {
         let Some(top) = self.prepared.layers.last() else { return };
         let slot = self.x(1.0) - self.x(0.0);

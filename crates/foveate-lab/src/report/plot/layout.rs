@@ -1,9 +1,9 @@
-//! Room for everything around the data: legend, captions, tick labels, labels at line ends.
+//! Space around the data: legend, captions, tick labels, labels at line ends.
 
 use super::prepare::{Layer, Prepared};
 use super::{Kind, Plot};
 
-/// Width of the drawing in its own units, which are pixels where the page is wide enough.
+/// Width of the drawing in its own units, which are pixels if the page is wide enough.
 pub(super) const WIDTH: f64 = 780.0;
 const PLOT_HEIGHT: f64 = 280.0;
 const LEGEND_ROW: f64 = 22.0;
@@ -14,13 +14,13 @@ const END_LABEL_OFFSET: f64 = 14.0;
 const MAX_END_LABEL: f64 = 190.0;
 /// More lines than this cannot be told apart by labels at their ends.
 const MAX_END_LABELS: usize = 8;
-/// Lines that end farther left than this share of the axis would need leaders across others.
+/// Lines that end left of this share of the axis would need leaders across others.
 const END_LABEL_FROM: f64 = 0.93;
 /// Height of a line of a category label.
 pub(super) const CATEGORY_LINE: f64 = 15.0;
 /// Most lines of a category label that is not slanted.
 const MAX_CATEGORY_LINES: usize = 3;
-/// Longest category label; the rest is cut off (the tooltip of the bar has it all).
+/// Longest category label; the rest is cut off (the bar's tooltip has all of it).
 const MAX_CATEGORY_CHARS: usize = 28;
 
 /// A series in the legend.
@@ -31,17 +31,17 @@ pub(super) struct LegendItem {
     pub text: String,
 }
 
-/// A series named where its line ends.
+/// A label at the end of a series' line.
 #[derive(Debug, Clone)]
 pub(super) struct EndLabel {
     pub layer: usize,
     /// Height at which the line ends.
     pub line_y: f64,
-    /// Height of the label, moved so that no two overlap.
+    /// Height of the label, adjusted so that labels do not overlap.
     pub y: f64,
 }
 
-/// Where things go.
+/// The positions of everything.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
     pub height: f64,
@@ -77,7 +77,7 @@ impl Layout {
         let categories =
             wrapped.unwrap_or_else(|| plot.categories.iter().map(|name| vec![cut(name)]).collect());
         let widest = categories.iter().flatten().map(|line| text_width(line)).fold(0.0, f64::max);
-        // Slanted by 30°, a label hangs down by half its width and out to the left by most of it.
+        // Slanted by 30°, a label extends downwards by half its width and to the left by most of it.
         let left = if slanted { left.max(widest * 0.87 - slot * 0.4) } else { left };
         let lines = categories.iter().map(Vec::len).max().unwrap_or(1).max(1) as f64;
         let below = if slanted { widest * 0.5 + 14.0 } else { 6.0 + lines * CATEGORY_LINE };
@@ -109,7 +109,7 @@ impl Layout {
         let mut labels: Vec<EndLabel> =
             prepared.layers.iter().enumerate().filter_map(label).collect();
         labels.sort_by(|a, b| a.line_y.total_cmp(&b.line_y));
-        // Push down what overlaps, then push up what fell off the bottom.
+        // Push overlapping labels down, then push those below the bottom up.
         let mut free = self.top;
         for label in &mut labels {
             label.y = label.y.max(free);
@@ -124,7 +124,7 @@ impl Layout {
     }
 }
 
-/// Whether the series can be named at the ends of their lines, where no legend is needed.
+/// Whether the series can be labelled at the ends of their lines, so that no legend is needed.
 fn named_at_ends(plot: &Plot, prepared: &Prepared) -> bool {
     let layers = &prepared.layers;
     let at_the_edge = |layer: &Layer| {
@@ -154,7 +154,7 @@ fn legend(layers: &[Layer]) -> Vec<LegendItem> {
     items
 }
 
-/// A name broken between words into lines that fit, if that is possible.
+/// A name broken between words into lines that fit, if possible.
 fn wrapped(name: &str, room: f64) -> Option<Vec<String>> {
     let mut lines: Vec<String> = Vec::new();
     for word in name.split(' ') {
@@ -189,8 +189,8 @@ fn bold_width(text: &str) -> f64 {
     1.15 * text_width(text)
 }
 
-/// Estimated width of a text at 12 pixels, on the wide side: the page brings no font of its own,
-/// and too much room looks better than an overlap.
+/// Estimated width of a text at 12 pixels, rather too large: the page has no font of its own, and too much space looks
+/// better than an overlap.
 pub(super) fn text_width(text: &str) -> f64 {
     let width = |c: char| match c {
         'i' | 'j' | 'l' | 't' | 'f' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '(' | ')' => 4.4,

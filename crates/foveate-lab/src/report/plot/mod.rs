@@ -1,8 +1,8 @@
 //! Plots as inline SVG: lines, scatter, bars, stacks, histograms and distributions.
 //!
-//! The path of a value: [`Series`] → marks (`prepare`: what can be drawn, and what cannot, with the
-//! reason) → axes with round ticks (`scale`) → room for labels (`layout`) → SVG (`draw`). Colours
-//! are CSS custom properties of the page, so that one file serves light, dark and print.
+//! The path of a value: [`Series`] → marks (`prepare`, which also notes what cannot be drawn and why) → axes with round
+//! ticks (`scale`) → space for labels (`layout`) → SVG (`draw`). Colours are CSS custom properties of the page, so that
+//! one file serves light, dark and print.
 
 mod draw;
 mod layout;
@@ -14,7 +14,7 @@ mod svg;
 #[cfg(test)]
 mod tests;
 
-/// One axis: what it shows, in which unit, and how.
+/// An axis: its title, unit and scale.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Axis {
     title: String,
@@ -24,19 +24,17 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis with even steps. An empty unit is not shown.
+    /// A linear axis. An empty unit is not shown.
     pub fn linear(title: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { title: title.into(), unit: unit.into(), log: false, from_zero: false }
     }
 
-    /// An axis with even factors. Values that are not positive cannot stand on it; they are left
-    /// out, and the plot says so.
+    /// A logarithmic axis. Values that are not positive are left out, and the plot says so.
     pub fn log(title: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { log: true, ..Self::linear(title, unit) }
     }
 
-    /// Lets a linear axis begin at zero, so that lengths can be compared by eye. Bars and stacks
-    /// always do.
+    /// Makes a linear axis start at zero, so that lengths can be compared by eye. Bars and stacks always do.
     #[must_use]
     pub fn from_zero(mut self) -> Self {
         self.from_zero = true;
@@ -67,14 +65,13 @@ impl Series {
         Self { name: name.into(), points, reference: false }
     }
 
-    /// One value for each category of a bar plot. NaN where there is none.
+    /// One value for each category of a bar plot; NaN for none.
     pub fn values(name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
         let values = values.into_iter().enumerate();
         Self::points(name, values.map(|(index, value)| (index as f64, value)))
     }
 
-    /// Marks the series as someone else's figures, to be drawn dashed, hollow and muted beside
-    /// ours.
+    /// Marks the series as other people's figures, drawn dashed, hollow and muted beside ours.
     #[must_use]
     pub fn reference(mut self) -> Self {
         self.reference = true;
@@ -161,34 +158,34 @@ impl Plot {
         Self::new(Kind::StackedBars, title).with_categories(categories)
     }
 
-    /// The share of samples at or below each value, in per cent. Give points of the distribution.
+    /// A plot of the share of samples at or below each value, in per cent. Its series are points of the distribution.
     pub fn distribution(title: impl Into<String>) -> Self {
         let share = Axis::linear("Share of samples at or below", "%").from_zero();
         Self::new(Kind::Distribution, title).y(share)
     }
 
-    /// What runs to the right. Bar plots show its caption below the categories.
+    /// Sets the horizontal axis. Bar plots show its caption below the categories.
     #[must_use]
     pub fn x(mut self, axis: Axis) -> Self {
         self.x = axis;
         self
     }
 
-    /// What runs upwards.
+    /// Sets the vertical axis.
     #[must_use]
     pub fn y(mut self, axis: Axis) -> Self {
         self.y = axis;
         self
     }
 
-    /// Adds a series. The order is that of the legend, and of the stack from below.
+    /// Adds a series. The order is that of the legend, and of the stack from the bottom up.
     #[must_use]
     pub fn series(mut self, series: Series) -> Self {
         self.series.push(series);
         self
     }
 
-    /// Explains the plot in a line below it.
+    /// Adds a line of explanation below the plot.
     #[must_use]
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = Some(caption.into());

@@ -1,12 +1,12 @@
-//! Numbers as people read them: grouped by thin spaces, with SI prefixes, with a true minus.
+//! Numbers as people read them: grouped by thin spaces, with SI prefixes and a true minus sign.
 
-/// Between groups of digits, and between a number and its prefix: narrow, and never a line break.
+/// Separates groups of digits, and a number from its prefix: narrow, and never a line break.
 const THIN_SPACE: char = '\u{202f}';
 const MINUS: char = '\u{2212}';
 
 /// From here on a prefix is easier to read than digits.
 const PREFIX_FROM: f64 = 1e6;
-/// Below this likewise.
+/// Below this, too.
 const PREFIX_BELOW: f64 = 1e-3;
 const PREFIXES: [(f64, &str); 9] = [
     (1e15, "P"),
@@ -40,7 +40,7 @@ pub(crate) fn figure(value: f64) -> String {
     with_prefix(text.to_owned(), prefix)
 }
 
-/// A figure with its unit; degrees and primes stand close.
+/// A figure with its unit; degrees and primes have no space before them.
 pub(crate) fn with_unit(value: f64, unit: &str) -> String {
     match unit {
         "" => figure(value),
@@ -49,7 +49,7 @@ pub(crate) fn with_unit(value: f64, unit: &str) -> String {
     }
 }
 
-/// 10 to a power, with raised digits.
+/// A power of ten with a raised exponent.
 pub(crate) fn power_of_ten(exponent: i32) -> String {
     let raised = |c: char| match c.to_digit(10) {
         Some(digit) => ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'][digit as usize],
@@ -72,12 +72,12 @@ pub(crate) fn tick_labels(ticks: &[f64], exponent: i32) -> Vec<String> {
     ticks.iter().map(label).collect()
 }
 
-/// The scale and the prefix that suit a size; no scale beyond the prefixes people know.
+/// The scale and prefix that fit a size; no scale beyond the common prefixes.
 fn prefix_for(size: f64) -> (Option<f64>, &'static str) {
     if size == 0.0 || (PREFIX_BELOW..PREFIX_FROM).contains(&size) {
         return (Some(1.0), "");
     }
-    // The slack lets 999.9999… of rounding count as the full thousand.
+    // The tolerance lets 999.9999… count as a full thousand.
     let fitting = PREFIXES.iter().find(|(scale, _)| size * (1.0 + 1e-9) >= *scale);
     match fitting {
         Some(&(scale, prefix)) if size < scale * 1e4 => (Some(scale), prefix),
@@ -103,7 +103,7 @@ fn grouped(value: f64, decimals: usize) -> String {
     if value < 0.0 && digits.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) {
         text.push(MINUS);
     }
-    // Four digits are read at a glance; a gap pays from five on.
+    // Four digits are easy to read; a gap helps from five on.
     let spaced = whole.len() > 4;
     for (index, digit) in whole.chars().enumerate() {
         if spaced && index > 0 && (whole.len() - index).is_multiple_of(3) {

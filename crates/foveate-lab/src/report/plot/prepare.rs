@@ -1,18 +1,18 @@
-//! From series to marks: what can be drawn, and a note for what cannot.
+//! Turns series into marks, with a note on what cannot be drawn.
 
 use super::number::figure;
 use super::scale::{Scale, fits};
 use super::{Kind, Plot, Series};
 
-/// Most marks of one series: more than the pixels across would only make the file heavy.
+/// Most marks of one series: more than pixels across would only make the file larger.
 const MAX_MARKS: usize = 1_200;
-/// One thing to draw: a point or a bar.
+/// A point or a bar.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Mark {
     pub x: f64,
-    /// From where it stands to where it reaches.
+    /// Its lower and upper end.
     pub y: [f64; 2],
-    /// What the mark is worth, which in a stack is not where it reaches.
+    /// The mark's own value, which in a stack is not its upper end.
     pub value: f64,
 }
 
@@ -26,9 +26,9 @@ impl Mark {
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
     pub name: String,
-    /// None where a line breaks.
+    /// `None` where a line breaks.
     pub marks: Vec<Option<Mark>>,
-    /// Position among its kind: of ours it gives the colour, of references the dashes.
+    /// Index among our series, which gives the colour, or among references, which gives the dashes.
     pub slot: usize,
     pub reference: bool,
 }
@@ -39,7 +39,7 @@ impl Layer {
     }
 }
 
-/// All series, the axes that hold them, and what is to be said.
+/// All series, their axes, and the notes.
 #[derive(Debug, Clone)]
 pub(super) struct Prepared {
     pub layers: Vec<Layer>,
@@ -80,7 +80,7 @@ fn layer(series: &Series, marks: Vec<Option<Mark>>) -> Layer {
     Layer { name, marks, slot: 0, reference }
 }
 
-/// Values that cannot be drawn, counted by reason.
+/// Numbers of values that cannot be drawn, by reason.
 #[derive(Default)]
 struct Skipped {
     not_finite: usize,
@@ -114,7 +114,7 @@ fn points(plot: &Plot, series: &Series, notes: &mut Vec<String>) -> Layer {
     let mut skipped = Skipped::default();
     let x_log = plot.x.log && !plot.kind.has_categories();
     let marks = series.points.iter().map(|&(x, y)| {
-        // One point is one value not drawn, however many of its coordinates are to blame.
+        // A point counts once, however many of its coordinates cannot be drawn.
         let mut admitted = skipped.admits(x, x_log);
         admitted = admitted && skipped.admits(y, plot.y.log);
         admitted.then(|| Mark::point(x, y))
@@ -124,7 +124,7 @@ fn points(plot: &Plot, series: &Series, notes: &mut Vec<String>) -> Layer {
     layer(series, marks)
 }
 
-/// Puts each layer on top of those before it.
+/// Stacks each layer on those before it.
 fn stack(layers: &mut [Layer], notes: &mut Vec<String>) {
     let mut places: Vec<f64> =
         layers.iter().flat_map(|layer| layer.drawn().map(|mark| mark.x)).collect();
@@ -148,14 +148,14 @@ fn stack(layers: &mut [Layer], notes: &mut Vec<String>) {
     }
 }
 
-/// Keeps what the eye would see of a line with too many marks: its extremes.
+/// Reduces a line with too many marks to what can be seen: its extremes.
 fn thin(kind: Kind, layer: &mut Layer, notes: &mut Vec<String>) {
     let count = layer.marks.len();
     if count <= MAX_MARKS {
         return;
     }
     let name = &layer.name;
-    // Two marks from each bucket, its lowest and its highest, keep every peak.
+    // Two marks of each bucket, its lowest and its highest, keep every peak.
     let bucket = count.div_ceil(MAX_MARKS / 2);
     let (first, last) = (layer.marks[0], layer.marks[count - 1]);
     let mut kept = vec![first];
@@ -176,7 +176,7 @@ fn thin(kind: Kind, layer: &mut Layer, notes: &mut Vec<String>) {
     kept.push(last);
     layer.marks = kept;
     if kind == Kind::Distribution {
-        // A rising curve loses nothing that could be seen.
+        // A rising curve loses nothing visible.
         return;
     }
     notes.push(format!(
@@ -194,7 +194,7 @@ fn scales(plot: &Plot, layers: &[Layer]) -> (Scale, Scale) {
         }));
     let y = axis(y_range, plot.y.log, plot.y.from_zero || stands);
     if plot.kind.has_categories() {
-        // A value without a category still gets a place, if not a name.
+        // A value without a category still gets a place, though no name.
         let values = plot.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
         return (Scale::places(plot.categories.len().max(values)), y);
     }
@@ -212,7 +212,7 @@ fn axis(range: Option<(f64, f64)>, log: bool, from_zero: bool) -> Scale {
     match range {
         None if log => Scale::covering(1.0, 100.0, true),
         None => Scale::covering(0.0, 1.0, false),
-        // On a logarithmic axis a stacked zero reaches nowhere: it sits at the bottom.
+        // On a logarithmic axis a stacked zero is at the bottom.
         Some((low, high)) if log => {
             let high = if fits(high, true) { high } else { 1.0 };
             let low = if fits(low, true) { low } else { high };

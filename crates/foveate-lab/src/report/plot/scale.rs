@@ -1,18 +1,18 @@
-//! From values to places on an axis, with ticks at round numbers.
+//! Maps values to positions on an axis, with ticks at round numbers.
 
 use super::number::{figure, power_of_ten, tick_labels};
 
-/// Values beyond this are not drawn: no measurement of ours has such a size, and arithmetic on an
-/// axis stays exact enough below it.
+/// Larger values are not drawn: no measurement of ours has such a size, and below it the arithmetic on an axis stays
+/// exact enough.
 pub(crate) const MAX_MAGNITUDE: f64 = 1e100;
-/// Values closer to zero than this cannot stand on a logarithmic axis.
+/// Values closer to zero than this cannot be shown on a logarithmic axis.
 pub(crate) const MIN_LOG: f64 = 1e-100;
 
 /// A range narrower than this share of its values is rounding noise: all values count as equal.
 const NARROWEST: f64 = 1e-9;
 /// Sizes below this count as zero on a linear axis.
 const ZERO: f64 = 1e-90;
-/// Slack for "is this tick at the end of the range", in steps.
+/// Tolerance for whether a tick is at the end of the range, in steps.
 const SLACK: f64 = 1e-6;
 const TARGET_INTERVALS: f64 = 7.0;
 const MAX_TICKS: usize = 10;
@@ -50,19 +50,19 @@ impl Scale {
         self.log
     }
 
-    /// The value at the beginning of the axis.
+    /// The value at the start of the axis.
     pub(crate) fn low(&self) -> f64 {
         self.low
     }
 
-    /// Place of a value: 0 at the beginning of the axis, 1 at its end.
+    /// Position of a value: 0 at the start of the axis, 1 at its end.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let at = |value: f64| if self.log { value.max(MIN_LOG).log10() } else { value };
         (at(value) - at(self.low)) / (at(self.high) - at(self.low))
     }
 }
 
-/// Whether a value can stand on an axis.
+/// Whether a value can be shown on an axis.
 pub(crate) fn fits(value: f64, log: bool) -> bool {
     value.is_finite() && value.abs() <= MAX_MAGNITUDE && (!log || value >= MIN_LOG)
 }
@@ -79,7 +79,7 @@ fn round_up(size: f64) -> (f64, i32) {
     }
 }
 
-/// `count` steps of mantissa × 10^exponent, by one rounding only: 3 × 0.1 is 0.3.
+/// `count` steps of mantissa × 10^exponent with a single rounding: 3 × 0.1 is 0.3.
 fn steps(count: f64, (mantissa, exponent): (f64, i32)) -> f64 {
     if exponent < 0 {
         count * mantissa / 10_f64.powi(-exponent)
@@ -100,7 +100,7 @@ fn linear_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     values.into_iter().zip(labels).collect()
 }
 
-/// Equal values get some room on both sides; zero gets the room up to one.
+/// Equal values get some space on both sides; zero gets the space up to one.
 fn widened(low: f64, high: f64) -> (f64, f64) {
     let size = low.abs().max(high.abs());
     if size < ZERO {
@@ -117,7 +117,7 @@ fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
         return values.into_iter().map(|value| (value, figure(value))).collect();
     }
     let exponents = decades(low, high);
-    // Powers where digits would not do for all ticks: one axis, one way to write.
+    // Powers if not all ticks can be written as digits: one axis uses one style.
     let plain = exponents.iter().all(|exponent| PLAIN_DECADES.contains(exponent));
     let tick = |exponent: i32| {
         let value = steps(1.0, (1.0, exponent));
@@ -126,7 +126,7 @@ fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     exponents.into_iter().map(tick).collect()
 }
 
-/// 1, 2, 5, 10, 20 … if that is not too many ticks.
+/// 1, 2, 5, 10, 20 … if those are not too many ticks.
 fn ladder(low: f64, high: f64) -> Option<Vec<f64>> {
     let rung = |index: i32| {
         steps(1.0, ([1.0, 2.0, 5.0][index.rem_euclid(3) as usize], index.div_euclid(3)))
@@ -161,7 +161,7 @@ fn decades(low: f64, high: f64) -> Vec<i32> {
         let (from, to) = (first.div_euclid(step), -(-last).div_euclid(step));
         (from..=to).map(|index| index * step).collect::<Vec<i32>>()
     };
-    // Logarithmic axes span at most 200 decades, which fifty divides into few enough.
+    // A logarithmic axis spans at most 200 decades, so steps of fifty always give few enough ticks.
     [1, 2, 5, 10, 20]
         .map(ticks_at)
         .into_iter()

@@ -1,4 +1,4 @@
-//! Writing SVG: elements with short numbers and escaped text.
+//! Writes SVG: elements with short numbers and escaped text.
 
 use std::fmt::Write;
 
@@ -77,7 +77,7 @@ pub(super) fn short(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// Path data that joins points; a gap begins a new stroke.
+/// Path data that joins points; a gap starts a new stroke.
 #[derive(Debug, Default)]
 pub(super) struct PathData {
     text: String,

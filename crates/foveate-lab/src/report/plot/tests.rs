@@ -7,7 +7,7 @@ fn lines(series: impl IntoIterator<Item = Series>) -> Plot {
     series.into_iter().fold(Plot::lines("plot"), Plot::series)
 }
 
-/// Numbers that SVG cannot draw must never be written.
+/// Checks that no number is written that SVG cannot draw.
 fn assert_drawable(html: &str) {
     for bad in ["NaN", "inf", "\"-\""] {
         assert!(!html.contains(bad), "{bad} in {html}");
@@ -115,7 +115,7 @@ fn long_lines_are_thinned_but_keep_their_peaks() {
 }
 
 #[test]
-fn points_tell_their_values_when_pointed_at() {
+fn points_show_their_values_in_a_tooltip() {
     let plot = lines([Series::points("ours", [(10.0, 12_345.0)])])
         .x(Axis::linear("Players", ""))
         .y(Axis::linear("Traffic", "B/s"));

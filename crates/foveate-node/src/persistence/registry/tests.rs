@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 const NOW: UnixTime = UnixTime(1_000);
 const TOKEN: (TokenId, UnixTime) = ([7; 16], UnixTime(1_060));
 
-/// A storage that answers when the test says so.
+/// A storage whose answers the test controls.
 #[derive(Default)]
 struct Scripted {
     questions: VecDeque<JoinQuestion>,
@@ -80,7 +80,7 @@ fn a_used_token_is_refused_although_the_clock_jumps_ahead_and_back() {
     let expired = reject(3, Refusal::TokenExpired);
     assert_eq!(registry.enter(Link(3), "ada", Some(TOKEN), NOW), expired);
     let fresh = Some(([9; 16], UnixTime(TOKEN.1.0 + 1)));
-    assert_eq!(registry.enter(Link(4), "bob", fresh, NOW), None, "others are not hurt");
+    assert_eq!(registry.enter(Link(4), "bob", fresh, NOW), None, "other tokens still work");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-/** How far the weapon in one's hands carries, and what one selects with. */
+/** The weapon's range, and the selection box. */
 
 import type { Weapon } from "@foveate/client/arena";
 import { Container, Graphics } from "pixi.js";
@@ -17,7 +17,7 @@ export class AimMark {
     this.graphics.clear();
   }
 
-  /** `length`: as far as the first wall. */
+  /** Draws the aim; `length` is the distance to the first wall. */
   aim(x: number, y: number, angle: number, weapon: Weapon, length: number, ready: boolean, colours: Palette): void {
     const make = MAKES[weapon];
     const alpha = ready ? 0.5 : 0.2;

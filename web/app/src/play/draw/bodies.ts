@@ -1,4 +1,4 @@
-/** Avatars and units: shadow, body, health. All of them from a few pictures, in a few batches. */
+/** Avatars and units: shadow, body, health. All are drawn from a few pictures, in a few batches. */
 
 import { Container, type Sprite, Texture } from "pixi.js";
 import { SpritePool } from "../../scene/pool.js";
@@ -6,7 +6,7 @@ import { DETAIL, type Textures } from "../../scene/textures.js";
 import type { Palette } from "../../ui/theme.js";
 import type { Seen, Sight } from "../sight.js";
 
-/** A hit is shown for this long, in milliseconds. */
+/** How long a hit is shown, in milliseconds. */
 const HURT_MS = 160;
 const FULL = { avatar: 100, unit: 60 };
 /** A health bar, in units. */
@@ -35,7 +35,7 @@ export class Bodies {
     this.bars = pool();
   }
 
-  /** How many bodies are drawn. */
+  /** Number of bodies drawn. */
   get count(): number {
     return this.avatars.size;
   }
@@ -65,7 +65,7 @@ export class Bodies {
     sprite.rotation = seen.yaw;
     const isHurt = now - seen.hurtAt < HURT_MS && seen.health > 0;
     sprite.tint = colours.teams[seen.team];
-    // Who is hit blinks; what is out of interest is as it was; the dead fade into the ground.
+    // Avatars that were hit blink; frozen ones are half transparent; dead ones fade.
     sprite.alpha = seen.health === 0 ? 0.22 : seen.frozen || isHurt ? 0.5 : 1;
   }
 

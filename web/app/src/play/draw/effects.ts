@@ -1,4 +1,4 @@
-/** What flares up and fades: shots, flashes, deaths, orders. */
+/** Short effects: shots, flashes, deaths, orders. */
 
 import type { Weapon } from "@foveate/client/arena";
 import { Container, Graphics } from "pixi.js";
@@ -19,11 +19,11 @@ interface Flare {
   life: number;
 }
 
-/** More at once cannot be told apart: the oldest makes room. */
+/** Most effects at a time; the oldest is replaced. */
 const MAX_FLARES = 160;
-/** A shot leaves at the muzzle, not at the avatar's centre. */
+/** A shot starts at the muzzle, not at the avatar's centre, in units. */
 const MUZZLE = 1.15;
-/** How wide and how long lived each weapon's line is: units, milliseconds. */
+/** Width and duration of each weapon's line, in units and milliseconds. */
 const LOOKS: Record<Weapon, { width: number; life: number }> = {
   blaster: { width: 0.26, life: 140 },
   scatter: { width: 0, life: 170 },
@@ -50,7 +50,7 @@ export class Effects {
     this.glows = new SpritePool(this.lights);
   }
 
-  /** On dark ground light adds up; on light ground it would wash out. */
+  /** On a dark background light is added; on a light one it would be washed out. */
   setDark(isDark: boolean): void {
     this.lights.blendMode = isDark ? "add" : "normal";
     this.lights.alpha = isDark ? 1 : 0.6;
@@ -119,7 +119,7 @@ function line(g: Graphics, flare: Flare, age: number): void {
       .fill({ color: colour, alpha: 0.35 * (1 - age) });
     return;
   }
-  // A lance's beam stands and thins out; the others' line runs after its head.
+  // A lance's beam stays and becomes thinner; the others' line follows its head.
   const tail = weapon === "lance" ? 0 : age * 0.7;
   g.moveTo(x + Math.cos(angle) * size * tail, y + Math.sin(angle) * size * tail)
     .lineTo(x + Math.cos(angle) * size, y + Math.sin(angle) * size)

@@ -1,11 +1,11 @@
-/** Names above avatars: text of one size, whatever the zoom. */
+/** Names above avatars: text of constant size at any zoom. */
 
 import { BitmapText, Container } from "pixi.js";
 import type { Camera } from "../../scene/camera.js";
 import type { Palette } from "../../ui/theme.js";
 import type { Seen } from "../sight.js";
 
-/** More names than this are a carpet: those nearest to the middle are shown. */
+/** Most names at a time: those nearest to the middle are shown. */
 const MAX_NAMES = 48;
 /** Pixels between an avatar's edge and its name. */
 const GAP = 9;
@@ -33,7 +33,7 @@ export class Names {
       if (label.text !== name) label.text = name;
       label.tint = colours.ink;
       label.alpha = seen.frozen ? 0.35 : 0.78;
-      // Whole pixels: text that swims between them blurs.
+      // Whole pixels: text at fractions of a pixel is blurred.
       label.position.set(Math.round(x), Math.round(y - camera.scale * 1.75 - GAP));
       label.visible = true;
     }

@@ -1,4 +1,4 @@
-/** Bases with their progress, and items that lie about. */
+/** Bases with their progress, and items on the ground. */
 
 import { Container, Graphics } from "pixi.js";
 import { SpritePool } from "../../scene/pool.js";
@@ -6,7 +6,7 @@ import type { Textures } from "../../scene/textures.js";
 import type { Palette } from "../../ui/theme.js";
 import type { Sight } from "../sight.js";
 
-/** Who is this near takes part in taking a base, in units. */
+/** Avatars within this distance take part in capturing a base, in units. */
 export const BASE_RADIUS = 6;
 const TAKEN = 100;
 /** Corners of a whole circle. */
@@ -69,7 +69,7 @@ export class Places {
     for (const item of sight.items) {
       const holder = sight.fields.item.holder(item.lanes);
       const by = holder === 0 ? undefined : sight.avatarOf(holder);
-      // In somebody's hands it is small, and where they are.
+      // An item that is carried is small and drawn at its holder.
       if (holder !== 0 && !by) continue;
       const isShield = sight.fields.item.charm(item.lanes) === 1;
       const colour = isShield ? colours.accent : colours.warn;
@@ -88,7 +88,7 @@ export class Places {
   }
 }
 
-/** From the top, clockwise as people see it. Pixi's own arcs are coarse at the world's scale. */
+/** From the top, clockwise on the screen. Pixi's own arcs are too coarse at the world's scale. */
 function progressArc(g: Graphics, at: { x: number; y: number }, share: number): void {
   const steps = Math.max(2, Math.ceil(share * ARC_STEPS));
   for (let step = 0; step <= steps; step += 1) {

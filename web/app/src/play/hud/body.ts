@@ -1,4 +1,4 @@
-/** One's own state: health, weapons with their cooldown, items, the unit. */
+/** The player's own state: health, weapons with their cooldown, items, the unit. */
 
 import { h, setShown, setText } from "../../ui/dom.js";
 import { HELD, type Held, MAKES } from "../rules/weapons.js";
@@ -12,9 +12,9 @@ export interface BodyFacts {
   score: number;
   kills: number;
   deaths: number;
-  /** What is held, each with the seconds that are left. */
+  /** Items held, each with the seconds left. */
   items: { isShield: boolean; left: number }[];
-  /** What the unit does; null without one. */
+  /** The unit's activity; null without a unit. */
   unit: string | null;
 }
 

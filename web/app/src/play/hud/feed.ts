@@ -1,4 +1,4 @@
-/** What happened of late, line by line. */
+/** Recent events, line by line. */
 
 import { h } from "../../ui/dom.js";
 
@@ -8,7 +8,7 @@ const LIFE_MS = 6_000;
 export class Feed {
   readonly element = h("ol", { class: "feed", "data-testid": "feed", "aria-live": "off" });
 
-  /** Text parts; those with a team are coloured. */
+  /** Adds a line of text parts; parts with a team are coloured. */
   say(...parts: (string | { text: string; team: number })[]): void {
     const line = h(
       "li",

@@ -1,4 +1,4 @@
-/** All that lies over the canvas. */
+/** Everything above the canvas. */
 
 import type { ArenaFields } from "../../scene/arena.js";
 import type { MapShape } from "../../scene/ground.js";
@@ -14,7 +14,7 @@ import { Minimap, type Window } from "./minimap.js";
 import { Overlay } from "./overlay.js";
 import { ScoreBoard } from "./score.js";
 
-/** Between two refreshes of texts, in milliseconds. */
+/** Time between two updates of texts, in milliseconds. */
 const PACE = 80;
 
 export interface HudOptions {
@@ -39,7 +39,7 @@ export interface HudFacts {
   weapon: Held;
   window: Window;
   watched: bigint | null;
-  /** Whether the server lets one watch others now. */
+  /** Whether the server allows watching other players now. */
   mayWatch: boolean;
   steered: number | null;
   commanding: boolean;
@@ -57,7 +57,7 @@ export class Hud {
   private readonly hint = h("div", { class: "hint", role: "status", hidden: true, "data-testid": "hint" });
   private shownAt = 0;
   private health = 0;
-  private readonly watch = h("button", { type: "button", "data-testid": "watch", title: "Watch a mate while you are out" }, "Watch");
+  private readonly watch = h("button", { type: "button", "data-testid": "watch", title: "Watch a team mate while you are dead" }, "Watch");
   private killer = "";
 
   constructor(

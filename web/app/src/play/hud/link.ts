@@ -1,4 +1,4 @@
-/** How the link is: transport, round trip, bytes a second, loss. */
+/** The state of the link: transport, round trip, bytes per second, loss. */
 
 import type { Stats } from "@foveate/client";
 import { h, setText } from "../../ui/dom.js";
@@ -9,12 +9,12 @@ const TRANSPORTS: Record<string, string> = {
   websocket: "WebSocket",
 };
 
-/** Bytes a second are counted over this long, in milliseconds. */
+/** The time over which bytes per second are measured, in milliseconds. */
 const SPAN = 1_000;
 
 export class LinkPanel {
   readonly element: HTMLElement;
-  /** Bytes a second down and up, of the last whole span. */
+  /** Bytes per second down and up, in the last complete span. */
   down = 0;
   up = 0;
   private readonly dot = h("i");

@@ -1,4 +1,4 @@
-/** The whole map in a corner: walls once, the rest a few times a second. */
+/** The whole map in a corner: walls are drawn once, the rest a few times a second. */
 
 import type { MapShape } from "../../scene/ground.js";
 import { h } from "../../ui/dom.js";
@@ -7,7 +7,7 @@ import type { Sight } from "../sight.js";
 
 /** Its side, in CSS pixels; the style sheet may show it smaller. */
 const SIZE = 176;
-/** Between two drawings, in milliseconds. */
+/** Time between two drawings, in milliseconds. */
 const PACE = 100;
 
 export interface Window {
@@ -41,7 +41,7 @@ export class Minimap {
     this.drawWalls();
   }
 
-  /** Draws anew when the colours change; the result ends that. */
+  /** Redraws when the colours change; the result stops that. */
   followTheme(): () => void {
     return onTheme(() => {
       this.style = getComputedStyle(document.documentElement);
@@ -56,7 +56,7 @@ export class Minimap {
     c.clearRect(0, 0, this.element.width, this.element.height);
     c.drawImage(this.walls, 0, 0);
     for (const base of sight.bases) {
-      c.fillStyle = this.css(base.team === 0 ? "--nobody" : `--team-${base.team}`);
+      c.fillStyle = this.css(base.team === 0 ? "--no-team" : `--team-${base.team}`);
       c.globalAlpha = 0.4;
       this.dot(base.x, base.y, 6 * this.scale);
       c.globalAlpha = 1;

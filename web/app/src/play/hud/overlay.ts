@@ -1,23 +1,23 @@
-/** What stands across the screen: reconnecting, refused, dead, watching, help. */
+/** Messages across the screen: reconnecting, refused, dead, watching, help. */
 
 import type { ClientState, Refusal } from "@foveate/client";
 import { h, setShown, setText } from "../../ui/dom.js";
 
 export interface OverlayActions {
-  /** The next to be watched, or the one before. */
+  /** Watches the next player, or the previous one. */
   next: (by: 1 | -1) => void;
-  /** Back to one's own avatar. */
+  /** Shows the own avatar again. */
   own: () => void;
 }
 
-/** What a refusal means to the person in front of the screen. */
+/** Texts for refusals. */
 const REFUSED: Record<string, string> = {
   version: "This page and the server speak different versions. Reload the page.",
   schema: "This page was made for another version of the game. Reload the page.",
   token: "The server asks for an invitation, and this one is not valid.",
   "token-expired": "The invitation has expired.",
   "token-replayed": "The invitation has been used already.",
-  name: "The server does not take this name.",
+  name: "The server does not accept this name.",
   "name-taken": "This name is taken. Are you playing in another tab?",
   full: "The server is full. Try again in a moment.",
   malformed: "The server could not understand this page. Reload it.",
@@ -74,7 +74,7 @@ export class Overlay {
     setText(this.link, "The link broke. Reconnecting …");
   }
 
-  /** Dead: by whom, and for how many seconds more. */
+  /** Shows that the player is dead: the killer, and the seconds left. */
   showDead(dead: { by: string; left: number } | null): void {
     setShown(this.dead, dead !== null);
     if (!dead) return;
@@ -91,7 +91,7 @@ export class Overlay {
     restart(this.hurt);
   }
 
-  /** The server says that one's shot met somebody. */
+  /** Shows that the server reported a hit of the player's shot. */
   flashHit(x: number, y: number): void {
     this.hit.style.left = `${x}px`;
     this.hit.style.top = `${y}px`;
@@ -103,14 +103,14 @@ export class Overlay {
   }
 }
 
-/** Why one is not let in, in words. */
+/** The text for a refusal. */
 export function refusalText(refusal: Refusal | null): string {
   if (!refusal) return "The server closed the link.";
   const known = REFUSED[refusal.why];
   return known ? `${known}${refusal.text ? ` (${refusal.text})` : ""}` : refusal.text;
 }
 
-/** Runs an element's animation from its beginning. */
+/** Restarts an element's animation. */
 function restart(element: HTMLElement): void {
   element.classList.remove("run");
   void element.offsetWidth;

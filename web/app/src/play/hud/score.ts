@@ -1,11 +1,11 @@
-/** Points of both teams, and the time that is left. */
+/** Points of both teams, and the time left. */
 
 import { type ArenaFields, team } from "../../scene/arena.js";
 import { h, setShown, setText } from "../../ui/dom.js";
 import { clock } from "../../ui/numbers.js";
 import { TEAMS } from "../teams.js";
 
-/** The match's phase in which nothing counts. */
+/** The match's phase between two rounds, in which nothing counts. */
 export const BREAK = 1;
 
 export class ScoreBoard {
@@ -34,7 +34,7 @@ export class ScoreBoard {
     const points = [first(match), second(match)] as const;
     points.forEach((value, index) => setText(this.points[index]!, String(value)));
     const left = ((ends(match) >>> 0) - tick) / hz;
-    // A new world does not know its end yet.
+    // The end of a new world's match is not known yet.
     const isSound = left < 3_600;
     setText(this.time, isSound ? clock(left) : "–");
     const total = points[0] + points[1];

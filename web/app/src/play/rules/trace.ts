@@ -1,4 +1,4 @@
-/** A shot as its shooter sees it at once. For the eye alone: the server decides. */
+/** A shot as shown at once to its shooter; the server decides what it hits. */
 
 import type { MapShape } from "../../scene/ground.js";
 
@@ -7,7 +7,7 @@ export interface Target {
   y: number;
 }
 
-/** How near to an avatar's centre a shot must pass. */
+/** How near a shot must pass to an avatar's centre to hit, in units. */
 const TARGET_RADIUS = 1;
 
 export interface Ray {
@@ -17,7 +17,7 @@ export interface Ray {
   reach: number;
 }
 
-/** How far a shot goes before the first wall. */
+/** The distance to the first wall. */
 export function untilWall(map: MapShape, ray: Ray): number {
   const [dx, dy] = [Math.cos(ray.angle), Math.sin(ray.angle)];
   let least = ray.reach;
@@ -27,7 +27,7 @@ export function untilWall(map: MapShape, ray: Ray): number {
   return least;
 }
 
-/** Where a line enters a convex outline, if it does: clipped by each of its edges. */
+/** Where a line enters a convex outline, if it does, by clipping at each edge. */
 function entry(outline: readonly number[], ray: Ray, dx: number, dy: number): number | null {
   let [enter, leave] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
   const winding = area(outline) > 0 ? 1 : -1;
@@ -59,7 +59,7 @@ function area(outline: readonly number[]): number {
   return sum;
 }
 
-/** How far a straight shot goes until it meets a target, or its end. */
+/** The distance to the first target, or the shot's length. */
 export function untilTarget(ray: Ray, targets: Iterable<Target>): { length: number; hit: boolean } {
   const [dx, dy] = [Math.cos(ray.angle), Math.sin(ray.angle)];
   let length = ray.reach;

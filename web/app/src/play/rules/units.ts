@@ -1,4 +1,4 @@
-/** Where units are: on a march only the order is told, and everybody works the way out. */
+/** Places of units: while a unit marches only its order is sent, and the client computes its way. */
 
 import { DUTIES, type Duty, type Ways } from "@foveate/client/arena";
 import type { ArenaFields } from "../../scene/arena.js";
@@ -20,7 +20,7 @@ export class UnitPlaces {
     return DUTIES[this.fields.unit.duty(lanes)] ?? "guard";
   }
 
-  /** Puts a unit where it is at a tick (with its fraction). */
+  /** Sets a unit's place at a tick (with its fraction). */
   put(unit: Walker, tick: number): void {
     const { pos, target, since } = this.fields.unit;
     const { lanes } = unit;
@@ -34,7 +34,7 @@ export class UnitPlaces {
     [unit.x, unit.y] = [x, y];
   }
 
-  /** The node that units are sent to by a click on this place. */
+  /** The node to which a click on this place sends units. */
   nodeNear(x: number, y: number): number {
     return this.ways.nodeNear([x, y]);
   }

@@ -1,10 +1,10 @@
-/** From what a hand wants to what the rules take. */
+/** Converts the player's directions to those of the rules. */
 
 import { FULL_INPUT, toYaw, type Walk } from "@foveate/client/arena";
 
 /**
- * Keys and sticks mean directions on the screen; the rules take them as seen from the facing.
- * `along` and `up` are east and north, −1 to 1 each; both at once are no faster.
+ * Keys and sticks give directions on the screen; the rules use directions relative to the facing. `along` and `up` are
+ * east and north, −1 to 1 each; both together are no faster.
  */
 export function walkTowards(along: number, up: number, aim: number): Walk {
   const length = Math.hypot(along, up);

@@ -1,4 +1,4 @@
-/** The arena's weapons in numbers, as far as the eye goes: `docs/ARENA.md`. */
+/** The numbers of the arena's weapons that are needed for display: `docs/ARENA.md`. */
 
 import type { Weapon } from "@foveate/client/arena";
 
@@ -8,7 +8,7 @@ export interface Make {
   /** How far it carries, in units. */
   reach: number;
   cooldownMs: number;
-  /** How much wider its cone is to either side, per unit of way; 0 for a line. */
+  /** How much wider its cone becomes on each side, per unit of distance; 0 for a line. */
   spread: number;
 }
 
@@ -19,20 +19,20 @@ export const MAKES: Record<Weapon, Make> = {
   dart: { title: "Dart", about: "of units", reach: 20, cooldownMs: 500, spread: 0 },
 };
 
-/** What an avatar can have in its hands, by the keys 1 to 3. */
+/** Weapons of an avatar, for the keys 1 to 3. */
 export const HELD = ["blaster", "scatter", "lance"] as const;
 export type Held = (typeof HELD)[number];
 
-/** A dead avatar is away for this long, and an item stays with its holder, in milliseconds. */
+/** How long a dead avatar is away, and how long an item stays with its holder, in milliseconds. */
 export const AWAY_MS = 3_000;
 export const HELD_MS = 30_000;
-/** Who has been out for this long may watch a mate, in milliseconds. */
+/** How long a player must be dead before it may watch a team mate, in milliseconds. */
 export const WATCH_AFTER_MS = 1_000;
 
-/** A span in ticks, as the rules count it. */
+/** A duration in ticks, rounded as in the rules. */
 export const ticks = (milliseconds: number, hz: number): number => Math.floor((milliseconds * hz) / 1_000);
 
-/** Ticks until a time of which the low 16 bits are known; 0 when it is over. */
+/** Ticks until a time of which the low 16 bits are known; 0 when it has passed. */
 export function ticksLeft(until: number, now: number, most: number): number {
   const left = (until - now) & 0xffff;
   return left <= most ? left : 0;

@@ -1,0 +1,106 @@
+//! How players come to a region server: its links, its pages, and what clients of other servers are told of it.
+
+use crate::config::region::check_contact;
+use crate::config::{Config, Tokens};
+use crate::serve;
+use crate::web::{self, ShownGame};
+use foveate_io::metrics::MetricsBoard;
+use foveate_io::region::{RegionHost, session_keys};
+use foveate_io::token::{Secret, Verifier};
+use foveate_io::web::Observe;
+use foveate_io::{Certificate, Endpoint};
+use foveate_node::region::RegionServer;
+use foveate_node::session::ServerContact;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// A server's endpoint for players.
+pub struct PlayerEntrance {
+    /// Their links.
+    pub endpoint: Endpoint,
+    /// What clients are told of it.
+    pub contact: ServerContact,
+    /// Where its pages are.
+    pub web: Option<SocketAddr>,
+}
+
+impl PlayerEntrance {
+    /// Opens what the configuration has. `contact` is what clients are told in place of the addresses listened on.
+    pub fn open<G: ShownGame>(
+        config: &Config,
+        game: &G,
+        contact: &[String],
+        (board, reports): (&MetricsBoard, Option<PathBuf>),
+    ) -> Result<PlayerEntrance, Box<dyn Error + Send + Sync>> {
+        let mut endpoint = serve::endpoint(config)?;
+        let address = endpoint.address()?;
+        let web = match config.web.enabled {
+            true => {
+                let options = web::options(&config.web, game, board, reports);
+                Some(endpoint.listen_web(config.web.listen, options)?)
+            }
+            false => None,
+        };
+        let addresses = match contact {
+            [] => listened_on(address, web)?,
+            given => given.to_vec(),
+        };
+        check_contact(&addresses)?;
+        let certificate = match (&config.certificate, endpoint.certificate_hash()) {
+            (Certificate::Development { .. }, Some(hash)) => hash.0.to_vec(),
+            _ => Vec::new(),
+        };
+        let contact = ServerContact { addresses, certificate };
+        Ok(PlayerEntrance { endpoint, contact, web })
+    }
+
+    /// Lets players into a server.
+    pub fn admit<G: ShownGame>(&self, config: &Config, server: RegionServer<G>) -> RegionServer<G> {
+        server.with_players(self.contact.clone(), session_keys(), serve::settings(config))
+    }
+}
+
+/// The addresses of a server that is reached where it listens.
+fn listened_on(address: SocketAddr, web: Option<SocketAddr>) -> Result<Vec<String>, String> {
+    let all = std::iter::once(address).chain(web);
+    if let Some(open) = all.into_iter().find(|it| it.ip().is_unspecified()) {
+        return Err(format!(
+            "clients cannot be told to connect to {open}: listen on one address, or pass --contact \
+             (region.contact) with the address by which players reach this server"
+        ));
+    }
+    let quic = address.to_string();
+    Ok([Some(quic), web.map(|web| format!("ws://{web}"))].into_iter().flatten().collect())
+}
+
+/// Asks players for tokens, if the configuration does.
+pub fn guard<G: ShownGame>(
+    config: &Config,
+    host: RegionHost<G>,
+) -> Result<RegionHost<G>, Box<dyn Error + Send + Sync>> {
+    Ok(match &config.tokens {
+        Tokens::Open => host,
+        Tokens::Secret(file) => host.with_tokens(Verifier::new(Secret::read(file)?, &config.name)),
+    })
+}
+
+/// What region servers do not do is said, and operators on this machine are let in, if they are to be.
+pub fn check(config: &mut Config, observe: bool) -> Result<(), Box<dyn Error>> {
+    if observe {
+        if !config.web.listen.ip().is_loopback() {
+            return Err(
+                "--observe is for loopback; elsewhere see [web] in the configuration".into()
+            );
+        }
+        config.web.observe = Observe::Loopback;
+    }
+    if config.view.is_some() {
+        return Err("[view]: region servers have the game's own views".into());
+    }
+    if config.storage.is_some() {
+        let instead = "region servers keep the world in their ledger";
+        return Err(format!("storage.path: {instead}").into());
+    }
+    Ok(())
+}
