@@ -103,5 +103,8 @@ fn sessions_follow_their_avatars_and_no_session_has_two_hosts() {
     let counts = &result.counts;
     assert!(counts.joins >= 8 && counts.moves > 100, "{counts:?}");
     assert_eq!(result.findings, []);
-    assert!(counts.replicas_kept * 10 >= counts.replicas_moved * 8, "{counts:?}");
+    // Views have no end here, and regions know no further than their borders: the rest is told by others.
+    let known = counts.replicas_kept + counts.replicas_whole;
+    assert!(counts.replicas_kept * 10 >= known * 9, "{counts:?}");
+    assert!(known * 4 >= counts.replicas_moved * 3, "{counts:?}");
 }
