@@ -110,6 +110,8 @@ pub struct Client<G: Game> {
     rtt: Option<Micros>,
     /// When the last frame arrived.
     heard: Option<Micros>,
+    /// Whether that was long ago in the last round; only hosts that are one of many are given up for it.
+    unheard: bool,
     next_input: u16,
     predicted: VecDeque<PredictedInput<G::Input>>,
     /// The avatar's lanes after the rule ran with the newest input.
@@ -152,6 +154,7 @@ impl<G: Game> Client<G> {
             recent: (i64::MIN, 0),
             rtt: None,
             heard: None,
+            unheard: true,
             next_input: 0,
             predicted: VecDeque::with_capacity(MAX_FORESEEN + 1),
             own: Vec::new(),
@@ -174,9 +177,9 @@ impl<G: Game> Client<G> {
     }
 
     /// A link to the server was made: the first, a new one after a break, or the one that
-    /// [`Client::take_dial`] asked for.
+    /// [`Client::take_dial`] asked for. One that is not needed any more is closed with the next round.
     pub fn connected(&mut self, link: Link, out: &mut impl Outbox) {
-        if !self.connected_ahead(link, out) {
+        if !self.connected_ahead(link, out) && !self.has_host(link) {
             self.link = Some(link);
             self.early.clear();
             self.say_hello(link, out);

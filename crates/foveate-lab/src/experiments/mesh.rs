@@ -6,8 +6,8 @@
 //! are good for, and what they cost.
 
 use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
-use crate::mesh::check::FindingKind;
-use crate::mesh::faults::FaultSpec;
+use crate::mesh::check::{FindingKind, MeshFinding};
+use crate::mesh::faults::{FaultKind, FaultSpec, MAX_FAVOURED, StepFault};
 use crate::mesh::game::DriftSpec;
 use crate::mesh::parts::{
     PartResult, PartSpec, capacity, change, crowd, growth, hearsay, hit, places,
@@ -29,6 +29,11 @@ const QUICK_HANDOFFS: u64 = 4_000;
 const BATCH: u64 = 8;
 /// Worlds at most.
 const MAX_WORLDS: u64 = 10_000;
+/// Findings that are printed of each part.
+const MAX_NOTES: usize = 10;
+/// Players with sessions in each world.
+const SESSIONS: u32 = 8;
+
 /// Whether anything goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Faults {
@@ -111,18 +116,36 @@ pub struct MeshRow {
     worlds: u64,
     virtual_s: f64,
     handoffs: u64,
-    /// Objects without an owner in the end,
+    /// Avatars of players with sessions among them,
+    avatars: u64,
+    /// and sessions that went from server to server.
+    sessions_moved: u64,
+    /// Objects without an owner in the end, and players without what is theirs,
     lost: u64,
     /// with two, or on which an action was carried out twice,
     doubled: u64,
-    /// and turns taken twice, by two servers, or after the region was fenced.
+    /// and turns taken twice, by two servers, or after the region was fenced; sessions with two hosts, inputs used twice.
     forked: u64,
+    /// Players that were not in, or did not see what is near them, half a minute after the last fault.
+    stuck: u64,
     gap_ticks_p99: u64,
     gap_ticks_max: u64,
     takeovers: u64,
     takeover_s_max: Option<f64>,
+    /// From when a standby noticed: until a region had an owner, and until players of a server that crashed played.
+    succession_s_max: Option<f64>,
+    play_s_max: Option<f64>,
+    /// Share of them that played within two seconds.
+    play_in_time: Option<f64>,
     /// To other servers, each server.
     server_bytes_s: f64,
+    /// To each client.
+    client_bytes_s: f64,
+    /// Replicas near players that were right, in the end.
+    bounds_border: Option<f64>,
+    bounds_inside: Option<f64>,
+    /// Replicas of crossing clients that went on without being sent again.
+    replicas_kept: Option<f64>,
     /// Pings that were sent and never arrived.
     pings_lost: u64,
     /// Faults that struck, and the least of any step and sort.
@@ -130,6 +153,12 @@ pub struct MeshRow {
     faults_least: u64,
     /// Walkers that differ from a run on one server.
     differing: Option<u64>,
+}
+
+/// Every step with every sort of fault.
+fn steps() -> impl Iterator<Item = StepFault> {
+    let steps = MeshStep::ALL.into_iter().chain(MeshStep::OF_SESSIONS);
+    steps.flat_map(|step| FaultKind::NAMES.map(|name| (step, name)))
 }
 
 /// The sum of several worlds.
@@ -161,13 +190,46 @@ impl Sum {
         late
     }
 
-    fn faults(&self) -> BTreeMap<(MeshStep, &'static str), u64> {
-        let kinds = MeshStep::ALL.iter().flat_map(|step| [(*step, "crash"), (*step, "pause")]);
-        let mut sum: BTreeMap<_, u64> = kinds.map(|key| (key, 0)).collect();
+    fn faults(&self) -> BTreeMap<StepFault, u64> {
+        let mut sum: BTreeMap<StepFault, u64> = steps().map(|key| (key, 0)).collect();
         for (key, count) in self.results.iter().flat_map(|it| &it.counts.faults) {
             *sum.entry(*key).or_default() += count;
         }
         sum
+    }
+
+    /// The first things that must not happen and did, each with its world's seed.
+    fn findings(&self, part: &str) -> Vec<String> {
+        let all = self.results.iter().flat_map(|it| it.findings.iter().map(|one| (it.seed, one)));
+        let text = |(seed, it): (u64, &MeshFinding)| {
+            format!("{part}, world {seed}: {:?} at {:.2} s: {}", it.kind, it.at.as_secs(), it.text)
+        };
+        all.take(MAX_NOTES).map(text).collect()
+    }
+
+    /// What struck least: it comes first in the next worlds.
+    fn least(&self) -> [Option<StepFault>; MAX_FAVOURED] {
+        let mut counts: Vec<(u64, StepFault)> =
+            self.faults().into_iter().map(|(key, count)| (count, key)).collect();
+        counts.sort_unstable();
+        std::array::from_fn(|at| counts.get(at).map(|it| it.1))
+    }
+
+    fn longest(&self, of: impl Fn(&MeshResult) -> &Vec<Micros>) -> Option<f64> {
+        let all = self.results.iter().flat_map(of).map(|it| it.as_secs());
+        all.fold(None, |max: Option<f64>, it| Some(max.map_or(it, |max| max.max(it))))
+    }
+
+    /// The share of replicas near players that were right: inside, or at borders.
+    fn right(&self, side: usize) -> Option<f64> {
+        let [all, right] = [0, 1].map(|at| self.total(|it| it.right[side][at]));
+        (all > 0).then(|| right as f64 / all as f64)
+    }
+
+    fn play_in_time(&self) -> Option<f64> {
+        let all: Vec<Micros> = self.results.iter().flat_map(|it| &it.silences).copied().collect();
+        let soon = all.iter().filter(|it| **it <= Micros(2_000_000)).count();
+        (!all.is_empty()).then(|| soon as f64 / all.len() as f64)
     }
 
     fn row(&self, part: &'static str, spec: &MeshSpec) -> MeshRow {
@@ -179,31 +241,45 @@ impl Sum {
             seen as f64 >= 0.99 * all as f64
         });
         let seconds: f64 = self.results.iter().map(|it| it.time.as_secs()).sum();
-        let takeovers = self.results.iter().flat_map(|it| &it.takeovers).map(|it| it.as_secs());
-        let longest =
-            takeovers.fold(None, |max: Option<f64>, it| Some(max.map_or(it, |max| max.max(it))));
+        let moved = self.total(|it| it.counts.replicas_moved);
         let bytes = self.total(|it| it.counts.bytes) as f64;
         let faults = self.faults();
         MeshRow {
             part,
             servers: spec.servers,
-            players: spec.drift.walkers,
+            players: spec.players,
             worlds: self.worlds,
             virtual_s: seconds,
             handoffs: all,
-            lost: self.found(&[FindingKind::Lost]),
+            avatars: self.total(|it| it.counts.avatars),
+            sessions_moved: self.total(|it| it.counts.moves),
+            lost: self.found(&[FindingKind::Lost, FindingKind::PlayerLost]),
             doubled: self.found(&[FindingKind::Doubled, FindingKind::ActedTwice]),
             forked: self.found(&[
                 FindingKind::SteppedTwice,
                 FindingKind::SteppedFenced,
                 FindingKind::TwoLeases,
                 FindingKind::EpochFell,
+                FindingKind::TwoHosts,
+                FindingKind::RecordForked,
+                FindingKind::InputTwice,
             ]),
+            stuck: self.found(&[FindingKind::Stuck, FindingKind::Diverged]),
             gap_ticks_p99: p99.unwrap_or(0) as u64,
             gap_ticks_max: late.iter().rposition(|count| *count > 0).unwrap_or(0) as u64,
             takeovers: self.total(|it| it.counts.takeovers),
-            takeover_s_max: longest,
+            takeover_s_max: self.longest(|it| &it.takeovers),
+            succession_s_max: self.longest(|it| &it.successions),
+            play_s_max: self.longest(|it| &it.silences),
+            play_in_time: self.play_in_time(),
             server_bytes_s: bytes / seconds.max(1e-9) / f64::from(spec.servers),
+            client_bytes_s: self.total(|it| it.counts.client_bytes) as f64
+                / seconds.max(1e-9)
+                / f64::from(spec.players.max(1)),
+            bounds_border: self.right(1),
+            bounds_inside: self.right(0),
+            replicas_kept: (moved > 0)
+                .then(|| self.total(|it| it.counts.replicas_kept) as f64 / moved as f64),
             pings_lost: self.total(|it| it.pings_lost),
             faults: faults.values().sum(),
             faults_least: faults.values().copied().min().unwrap_or(0),
@@ -242,7 +318,8 @@ fn spec(arguments: &MeshArguments, faults: FaultSpec, time: Micros, seed: u64) -
     let half = small.drift.half * (players as f32 / small.drift.walkers as f32).sqrt();
     let crates = (players / 2).next_multiple_of(2);
     let drift = DriftSpec { half, walkers: players, crates, items: players / 4, ..small.drift };
-    MeshSpec { servers: arguments.servers, regions: arguments.servers - 1, drift, ..small }
+    let (servers, regions) = (arguments.servers, arguments.servers - 1);
+    MeshSpec { servers, regions, drift, players: SESSIONS, ..small }
 }
 
 fn lab(
@@ -255,6 +332,7 @@ fn lab(
     let seeds = |count: u64| (0..count).map(move |at| options.seed.wrapping_mul(1_000_003) + at);
     let progress = Progress::new("mesh", 10);
     let mut parts: Vec<(MeshSpec, MeshRow, Vec<u64>)> = Vec::new();
+    let mut notes = Vec::new();
     let runs = |specs: Vec<MeshSpec>| -> Result<Sum, MeshError> {
         let results = in_parallel(&specs, run);
         Ok(Sum::of(results.into_iter().collect::<Result<_, _>>()?))
@@ -267,6 +345,7 @@ fn lab(
         let sum = runs(steady.clone())?;
         let mut row = sum.row("steady", &steady[0]);
         row.differing = Some(sum.total(|it| it.differing));
+        notes.extend(sum.findings("steady"));
         parts.push((steady[0], row, sum.late()));
         progress.tick(1);
     }
@@ -276,12 +355,17 @@ fn lab(
         let mut sum = Sum::default();
         let mut seed = options.seed.wrapping_mul(1_000_033);
         while sum.total(|it| it.counts.handoffs) < wanted && sum.worlds < MAX_WORLDS {
-            let batch = (0..BATCH).map(|at| spec(arguments, FaultSpec::ALL, time, seed + at));
+            let favoured = sum.least();
+            let batch = (0..BATCH).map(|at| {
+                let spec = spec(arguments, FaultSpec::ALL, time, seed + at);
+                MeshSpec { favoured, ..spec }
+            });
             let more = runs(batch.collect())?;
             seed += BATCH;
             sum.worlds += more.worlds;
             sum.results.extend(more.results);
         }
+        notes.extend(sum.findings("faults"));
         let first = spec(arguments, FaultSpec::ALL, time, 0);
         parts.push((first, sum.row("faults", &first), sum.late()));
         faults = sum.faults();
@@ -290,6 +374,7 @@ fn lab(
     if arguments.faults == Faults::On && arguments.runs(MeshPart::Crash) {
         let crash = of(FaultSpec::CRASHES, if quick { 2 } else { 16 });
         let sum = runs(crash.clone())?;
+        notes.extend(sum.findings("crash"));
         parts.push((crash[0], sum.row("crash", &crash[0]), sum.late()));
         progress.tick(1);
     }
@@ -301,12 +386,12 @@ fn lab(
         }
     }
     progress.finish();
-    Ok(describe(&parts, &faults, others, options))
+    Ok(describe(&parts, &faults, others, options).map(|done| Done { notes, ..done }))
 }
 
 fn describe(
     parts: &[(MeshSpec, MeshRow, Vec<u64>)],
-    faults: &BTreeMap<(MeshStep, &'static str), u64>,
+    faults: &BTreeMap<StepFault, u64>,
     others: Vec<PartResult>,
     options: RunOptions,
 ) -> Result<Done, ExperimentError> {
@@ -365,7 +450,15 @@ fn verdicts(rows: &[&MeshRow], quick: bool) -> Vec<Verdict> {
         Verdict::at_most("objects lost", sum(|row| row.lost), 0.0, ""),
         Verdict::at_most("objects or actions doubled", sum(|row| row.doubled), 0.0, ""),
         Verdict::at_most("histories forked", sum(|row| row.forked), 0.0, ""),
+        Verdict::at_most("players stuck after faults", sum(|row| row.stuck), 0.0, ""),
     ];
+    let (crossings, avatars) = (sum(|row| row.handoffs), sum(|row| row.avatars));
+    verdicts.push(Verdict::at_least(
+        "players with sessions among what crosses",
+        100.0 * avatars / crossings.max(1.0),
+        10.0,
+        "%",
+    ));
     if let Some(row) = part("steady") {
         verdicts.push(Verdict::at_most(
             "gap without faults, p99",
@@ -387,12 +480,32 @@ fn verdicts(rows: &[&MeshRow], quick: bool) -> Vec<Verdict> {
         ));
         let differing = row.differing.map_or(f64::NAN, |count| count as f64);
         verdicts.push(Verdict::at_most("walkers unlike those of one server", differing, 0.0, ""));
+        let kept = 100.0 * row.replicas_kept.unwrap_or(f64::NAN);
+        verdicts.push(
+            Verdict::at_least("replicas kept by players that cross", kept, 95.0, "%")
+                .reported_only(true),
+        );
     }
     if let Some(row) = part("crash") {
         let longest = row.takeover_s_max.unwrap_or(f64::NAN);
         verdicts.push(
             Verdict::at_most("longest time without an owner after a crash", longest, 2.0, "s")
                 .reported_only(quick),
+        );
+        let succession = row.succession_s_max.unwrap_or(f64::NAN);
+        verdicts.push(
+            Verdict::at_most("an owner after a standby noticed, longest", succession, 1.5, "s")
+                .reported_only(quick),
+        );
+        let play = row.play_s_max.unwrap_or(f64::NAN);
+        verdicts.push(
+            Verdict::at_most("play after a standby noticed, longest", play, 2.0, "s")
+                .reported_only(true),
+        );
+        let in_time = 100.0 * row.play_in_time.unwrap_or(f64::NAN);
+        verdicts.push(
+            Verdict::at_least("players that play within 2 s", in_time, 100.0, "%")
+                .reported_only(true),
         );
     }
     if let Some(row) = part("faults") {
@@ -411,9 +524,11 @@ fn table(rows: &[&MeshRow]) -> Table {
         ("servers", Align::Right),
         ("worlds", Align::Right),
         ("handoffs", Align::Right),
+        ("players %", Align::Right),
         ("lost", Align::Right),
         ("doubled", Align::Right),
         ("forked", Align::Right),
+        ("stuck", Align::Right),
         ("gap p99", Align::Right),
         ("max", Align::Right),
         ("takeovers", Align::Right),
@@ -428,9 +543,11 @@ fn table(rows: &[&MeshRow]) -> Table {
             row.servers.to_string(),
             row.worlds.to_string(),
             row.handoffs.to_string(),
+            format!("{:.1}", 100.0 * row.avatars as f64 / row.handoffs.max(1) as f64),
             row.lost.to_string(),
             row.doubled.to_string(),
             row.forked.to_string(),
+            row.stuck.to_string(),
             row.gap_ticks_p99.to_string(),
             row.gap_ticks_max.to_string(),
             row.takeovers.to_string(),
@@ -442,12 +559,14 @@ fn table(rows: &[&MeshRow]) -> Table {
     table
 }
 
-fn fault_table(faults: &BTreeMap<(MeshStep, &'static str), u64>) -> Table {
-    let columns = [("step", Align::Left), ("crashes", Align::Right), ("pauses", Align::Right)];
+fn fault_table(faults: &BTreeMap<StepFault, u64>) -> Table {
+    let columns = [("step", Align::Left)]
+        .into_iter()
+        .chain(FaultKind::NAMES.map(|name| (name, Align::Right)));
     let mut table = Table::new(columns).caption("Faults that struck, by step");
-    for step in MeshStep::ALL {
-        let count = |kind| faults.get(&(step, kind)).copied().unwrap_or(0).to_string();
-        table.row([format!("{step:?}"), count("crash"), count("pause")]);
+    for step in MeshStep::ALL.into_iter().chain(MeshStep::OF_SESSIONS) {
+        let count = |name| faults.get(&(step, name)).copied().unwrap_or(0).to_string();
+        table.row([format!("{step:?}")].into_iter().chain(FaultKind::NAMES.map(count)));
     }
     table
 }

@@ -10,6 +10,7 @@ use foveate_node::region::RegionServer;
 use foveate_node::region::layout::{Layout, RegionId, ServerId};
 use foveate_node::region::ledger::{AppendId, Subject, read_record};
 use foveate_node::region::log::{LogEntry, LogView, read_batch};
+use foveate_node::region::players::PlayerRecord;
 use foveate_wire::{Micros, ObjectId, Replicate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,6 +43,10 @@ pub enum FindingKind {
     Diverged,
     /// A client's session does not follow its avatar.
     Stuck,
+    /// A player is in without avatar or belongings, or has them twice, or has lost them.
+    PlayerLost,
+    /// The session epoch in a player's record did not rise by one.
+    RecordForked,
 }
 
 /// Something that must not happen, and did.
@@ -82,8 +87,14 @@ pub struct MeshChecker {
     pub pings: BTreeMap<ObjectId, u16>,
     /// When an owner crashed.
     down: BTreeMap<RegionId, Micros>,
-    /// How long regions were without an owner after its crash.
+    /// When a standby asked for the region of one that crashed.
+    pub noticed: BTreeMap<RegionId, Micros>,
+    /// How long regions were without an owner after its crash,
     pub takeovers: Vec<Micros>,
+    /// and after a standby had noticed.
+    pub successions: Vec<Micros>,
+    /// The session epoch in each player's record.
+    records: BTreeMap<u32, u32>,
     /// Who hosts a player's session: its epoch and the server.
     hosts: BTreeMap<PlayerId, (u64, ServerId)>,
     /// Findings.
@@ -107,7 +118,10 @@ impl MeshChecker {
             acting: BTreeMap::new(),
             pings: BTreeMap::new(),
             down: BTreeMap::new(),
+            noticed: BTreeMap::new(),
             takeovers: Vec::new(),
+            successions: Vec::new(),
+            records: BTreeMap::new(),
             hosts: BTreeMap::new(),
             findings: Vec::new(),
             tally: BTreeMap::new(),
@@ -124,7 +138,17 @@ impl MeshChecker {
     }
 
     /// The ledger took an append.
-    pub fn appended(&mut self, subject: Subject, sequence: u64, bytes: &[u8]) {
+    pub fn appended(&mut self, subject: Subject, sequence: u64, bytes: &[u8], now: Micros) {
+        if let Subject::Player(player) = subject
+            && let Ok((_, record)) = read_record::<(AppendId, PlayerRecord)>(bytes)
+        {
+            let before = self.records.insert(player, record.epoch).unwrap_or(0);
+            // What a player came with is taken out of the record once the log has it.
+            if record.epoch != before && record.epoch != before + 1 {
+                let text = format!("{player} goes from epoch {before} to {}", record.epoch);
+                self.find(FindingKind::RecordForked, now, text);
+            }
+        }
         let Subject::Log(region) = subject else { return };
         let Ok((_, batch)) = read_batch(bytes) else { return };
         if !self.logs.entry(region).or_default().apply(sequence, &batch) {
@@ -153,7 +177,15 @@ impl MeshChecker {
         for region in server.regions() {
             if self.fenced.get(&region.id) == Some(&region.epoch) {
                 self.down.entry(region.id).or_insert(now);
+                self.noticed.remove(&region.id);
             }
+        }
+    }
+
+    /// A standby asks for the regions of a silent owner.
+    pub fn detected(&mut self, server: &RegionServer<Drift>, now: Micros) {
+        for region in server.taking().filter(|it| self.down.contains_key(it)) {
+            self.noticed.entry(region).or_insert(now);
         }
     }
 
@@ -177,6 +209,7 @@ impl MeshChecker {
             }
             if let Some(since) = self.down.remove(&id) {
                 self.takeovers.push(now - since);
+                self.successions.extend(self.noticed.get(&id).map(|noticed| now - *noticed));
             }
             for (object, row) in region.owned() {
                 self.turn(object, (row.from, row.stepped), (me, row.epoch), now);
@@ -191,7 +224,9 @@ impl MeshChecker {
                 continue;
             }
             let before = self.hosts.get(&player).copied();
-            if let Some((later, other)) = before.filter(|it| it.0 > epoch) {
+            let other =
+                |it: &(u64, ServerId)| it.0 > epoch || *it == (epoch, it.1) && it.1 != server.id();
+            if let Some((later, other)) = before.filter(other) {
                 let me = server.id();
                 let text = format!("{player:?} at {me:?} in {epoch:x}, at {other:?} in {later:x}");
                 self.find(FindingKind::TwoHosts, now, text);

@@ -18,17 +18,50 @@ pub enum FaultKind {
     Crash,
     /// It stands still for a while.
     Pause(Micros),
+    /// It is cut off from all other servers and from the ledger for a while.
+    Partition(Micros),
+    /// The ledger is away for a while.
+    Outage(Micros),
+    /// Whatever it sends and is sent takes up to a second longer for a while.
+    Delay(Micros),
 }
 
 impl FaultKind {
+    /// All names.
+    pub const NAMES: [&'static str; 5] = ["crash", "pause", "partition", "outage", "delay"];
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             FaultKind::Crash => "crash",
             FaultKind::Pause(_) => "pause",
+            FaultKind::Partition(_) => "partition",
+            FaultKind::Outage(_) => "outage",
+            FaultKind::Delay(_) => "delay",
+        }
+    }
+
+    /// The fault with this name, of a length drawn anew.
+    fn draw(name: &str, rng: &mut fastrand::Rng, spec: &FaultSpec) -> FaultKind {
+        match name {
+            "crash" => FaultKind::Crash,
+            "partition" => FaultKind::Partition(Micros(rng.u64(100_000..4_000_000))),
+            "outage" => FaultKind::Outage(Micros(rng.u64(200_000..7_500_000))),
+            "delay" => FaultKind::Delay(Micros(rng.u64(200_000..3_000_000))),
+            _ => {
+                // Evenly over magnitudes.
+                let (short, long) = (spec.pauses.0.0 as f64, spec.pauses.1.0 as f64);
+                FaultKind::Pause(Micros((short * (long / short).powf(rng.f64())) as u64))
+            }
         }
     }
 }
+
+/// A step and a sort of fault.
+pub type StepFault = (MeshStep, &'static str);
+
+/// Faults that come first in a world: those that struck least so far. More steps than these are drawn as well.
+pub const MAX_FAVOURED: usize = 12;
 
 /// A fault that waits for its step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,15 +77,28 @@ pub struct Armed {
 }
 
 impl Armed {
-    /// Any fault at any step.
-    pub fn draw(rng: &mut fastrand::Rng, spec: &FaultSpec, now: Micros) -> Armed {
-        let step = MeshStep::ALL[rng.usize(..MeshStep::ALL.len())];
-        // Evenly over magnitudes.
-        let (short, long) = (spec.pauses.0.0 as f64, spec.pauses.1.0 as f64);
-        let pause = Micros((short * (long / short).powf(rng.f64())) as u64);
-        let kind =
-            if rng.f64() < spec.crashes { FaultKind::Crash } else { FaultKind::Pause(pause) };
-        Armed { step, after: rng.u32(..4), kind, since: now }
+    /// Any fault at any step; every other time one of those that are to come first.
+    pub fn draw(
+        rng: &mut fastrand::Rng,
+        spec: &FaultSpec,
+        favoured: &[Option<StepFault>],
+        (players, now): (bool, Micros),
+    ) -> Armed {
+        let sessions = if players { &MeshStep::OF_SESSIONS[..] } else { &[] };
+        let steps: Vec<MeshStep> = MeshStep::ALL.iter().chain(sessions).copied().collect();
+        let links = rng.f64() < spec.links;
+        let crash = rng.f64() < spec.crashes;
+        let mut name = match (links, crash) {
+            (true, _) => FaultKind::NAMES[2 + rng.usize(..3)],
+            (_, true) => "crash",
+            _ => "pause",
+        };
+        let mut step = steps[rng.usize(..steps.len())];
+        let known: Vec<StepFault> = favoured.iter().flatten().copied().collect();
+        if !known.is_empty() && rng.bool() {
+            (step, name) = known[rng.usize(..known.len())];
+        }
+        Armed { step, after: rng.u32(..4), kind: FaultKind::draw(name, rng, spec), since: now }
     }
 }
 
@@ -73,7 +119,9 @@ pub struct FaultSpec {
     pub late_followers: f64,
     /// Clocks gain or lose so many microseconds a second.
     pub drift: i64,
-    /// Of the faults at steps this share are crashes; the others are pauses.
+    /// Of the faults at steps this share are those of links: partitions, outages of the ledger, delays.
+    pub links: f64,
+    /// Of the others this share are crashes; the rest are pauses.
     pub crashes: f64,
     /// The shortest and the longest pause.
     pub pauses: (Micros, Micros),
@@ -83,8 +131,10 @@ pub struct FaultSpec {
     pub outages: f64,
     /// and that a server is cut off from all others and from the ledger for up to 4 s.
     pub partitions: f64,
-    /// Processes that are down at a time.
+    /// Processes that are down at a time,
     pub max_down: usize,
+    /// and the least time between two of them.
+    pub apart: Micros,
     /// The longest time between two changes of the layout, less a second; zero: none.
     pub layout_every: Micros,
     /// Servers that are wrong on purpose.
@@ -101,12 +151,14 @@ impl FaultSpec {
         stalls: 0.0,
         late_followers: 0.0,
         drift: 0,
+        links: 0.0,
         crashes: 0.0,
         pauses: (Micros(50_000), Micros(20_000_000)),
         trouble_every: Micros::ZERO,
         outages: 0.0,
         partitions: 0.0,
         max_down: 0,
+        apart: Micros::ZERO,
         layout_every: Micros::ZERO,
         sabotage: None,
     };
@@ -119,8 +171,9 @@ impl FaultSpec {
         stalls: 0.0005,
         late_followers: 0.01,
         drift: 50_000,
+        links: 0.6,
         crashes: 0.5,
-        trouble_every: Micros(2_500_000),
+        trouble_every: Micros(1_500_000),
         outages: 0.04,
         partitions: 0.06,
         max_down: 2,
@@ -134,6 +187,7 @@ impl FaultSpec {
         drift: 50_000,
         trouble_every: Micros(6_000_000),
         max_down: 1,
+        apart: Micros(6_000_000),
         ..FaultSpec::NONE
     };
 }
@@ -182,6 +236,7 @@ impl Sabotage {
         match self {
             // The owner is back just when its standby takes over, and does not read of it at once.
             Sabotage::AcksWhileTaking | Sabotage::ZombieBelieved => FaultSpec {
+                links: 0.0,
                 crashes: 0.0,
                 pauses: (Micros(1_200_000), Micros(1_500_000)),
                 late_followers: 0.6,

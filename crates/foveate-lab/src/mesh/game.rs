@@ -2,7 +2,8 @@
 //!
 //! *Walkers* go from place to place; their rule reads nobody. *Crates* are kept; each pings its partner, which
 //! travels near it, and both count: a ping that is lost or doubled shows. *Items* are kept, and carried by walkers.
-//! *Seeds* are kept; crates spawn them, and they are removed after a while.
+//! *Seeds* are kept; crates spawn them, and they are removed after a while. A player has an *avatar* and a *bag*, which
+//! is kept and carried; its count only rises, so that a bag that was lost and replaced shows.
 
 use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
 use foveate_sync::interest::{View, presets};
@@ -20,6 +21,8 @@ pub const SEED: KindId = KindId(3);
 
 /// The kind of players' avatars.
 pub const AVATAR: KindId = KindId(4);
+/// The kind of what players have with them.
+pub const BAG: KindId = KindId(5);
 
 /// Ticks between two pings of a crate.
 const PING_EVERY: u32 = 9;
@@ -27,6 +30,8 @@ const PING_EVERY: u32 = 9;
 const SEED_EVERY: u32 = 157;
 /// and for which a seed lives.
 const SEED_LIFE: u32 = 230;
+/// Ticks after which the count of a bag rises.
+const COUNT_EVERY: u32 = 40;
 /// Half the side of the square that a crowd stays in.
 const CROWD: f32 = 10.0;
 /// Ticks after which an item changes hands.
@@ -99,6 +104,17 @@ pub struct DriftAvatar {
     pub again: u32,
 }
 
+/// What a player has with them.
+#[derive(Clone, PartialEq, Debug, Replicate)]
+#[replicate(max_speed = 120.0)]
+pub struct DriftBag {
+    /// Where it is.
+    #[replicate(place, motion, precision = 0.0625, extent = 1024.0)]
+    pub pos: [f32; 2],
+    /// Rises, and never falls by more than a crash may take.
+    pub count: u32,
+}
+
 /// What a player does: nothing but counting.
 #[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Counted(pub u32);
@@ -137,6 +153,7 @@ impl Drift {
             CarriedItem::spec(),
             Seed::spec(),
             DriftAvatar::spec(),
+            DriftBag::spec(),
         ];
         Ok(Drift { spec, schema: Arc::new(Schema::new(kinds)?) })
     }
@@ -247,7 +264,8 @@ impl Game for Drift {
     fn welcome(&self, _: &World<'_>, player: PlayerId, _: &str) -> Vec<Spawn> {
         let pos = self.target(ObjectId::new(AVATAR, player.0, 0), u16::MAX);
         let avatar = DriftAvatar { pos, leg: 0, last: 0, missed: 0, again: 0 };
-        Spawn::new(&self.schema, &avatar).into_iter().collect()
+        let bag = Spawn::new(&self.schema, &DriftBag { pos, count: 0 });
+        Spawn::new(&self.schema, &avatar).into_iter().chain(bag).collect()
     }
 
     fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[Counted]) {
@@ -270,6 +288,13 @@ impl Game for Drift {
             self.step_crate(turn, it);
         } else if let Some(it) = turn.get::<CarriedItem>() {
             self.step_item(turn, it);
+        } else if let Some(mut it) = turn.get::<DriftBag>() {
+            let avatar = self.avatar_of(PlayerId(id.origin()));
+            if let Some(avatar) = turn.world().get::<DriftAvatar>(avatar) {
+                it.pos = avatar.pos;
+            }
+            it.count += u32::from(turn.tick().0.is_multiple_of(COUNT_EVERY));
+            turn.set(&it);
         } else if let Some(mut it) = turn.get::<Seed>() {
             self.wander(id, &mut it.pos, &mut it.leg);
             turn.set(&it);
@@ -291,6 +316,10 @@ impl Game for Drift {
     }
 
     fn carrier(&self, world: &World<'_>, object: ObjectId) -> Option<ObjectId> {
+        if object.kind() == BAG {
+            let avatar = self.avatar_of(PlayerId(object.origin()));
+            return world.get::<DriftAvatar>(avatar).is_some().then_some(avatar);
+        }
         let holder = holder(&world.get::<CarriedItem>(object)?)?;
         world.get::<Drifter>(holder).is_some().then_some(holder)
     }

@@ -2,7 +2,7 @@
 
 use super::check::{FindingKind, MeshChecker, MeshFinding};
 use super::cost::CostModel;
-use super::faults::FaultSpec;
+use super::faults::{FaultSpec, MAX_FAVOURED, StepFault};
 use super::game::{Drift, DriftSpec, WALKER};
 use super::world::{MeshCounts, MeshWorld};
 use foveate_node::Simulation;
@@ -41,6 +41,8 @@ pub struct MeshSpec {
     pub time: Micros,
     /// RNG seed.
     pub seed: u64,
+    /// Faults that come first.
+    pub favoured: [Option<StepFault>; MAX_FAVOURED],
 }
 
 impl MeshSpec {
@@ -49,7 +51,8 @@ impl MeshSpec {
         let drift =
             DriftSpec { half: 40.0, walkers: 24, crates: 12, items: 6, pace: 1.2, crowd: 0, seed };
         let cost = (faults.layout_every > Micros::ZERO).then_some(CostModel::HEAVY);
-        MeshSpec { servers: 5, regions: 4, drift, faults, cost, players: 0, time, seed }
+        let favoured = [None; MAX_FAVOURED];
+        MeshSpec { servers: 5, regions: 4, drift, faults, cost, players: 0, time, seed, favoured }
     }
 }
 
@@ -82,14 +85,20 @@ pub struct MeshResult {
     pub kept: usize,
     /// Pings that were sent and not got.
     pub pings_lost: u64,
-    /// How long regions had no owner after a crash.
+    /// How long regions had no owner after a crash,
     pub takeovers: Vec<Micros>,
+    /// and after a standby had noticed.
+    pub successions: Vec<Micros>,
+    /// How long players could not play after their host crashed, since that was noticed.
+    pub silences: Vec<Micros>,
     /// Walkers that are not where they would be on one server. Those of a run in which servers crash are.
     pub differing: u64,
     /// Replicas near players that were looked at, and how many were right: inside, and at borders.
     pub right: [[u64; 2]; 2],
     /// Virtual time.
     pub time: Micros,
+    /// The world's RNG seed.
+    pub seed: u64,
     /// A hash of all that was said and appended.
     pub digest: u64,
 }
@@ -131,6 +140,7 @@ pub fn begin(spec: &MeshSpec) -> Result<MeshWorld, MeshError> {
     let (servers, seeds) = ((layout, spec.servers), (spec.seed, spec.players));
     let mut world = MeshWorld::new(game, settings, spec.faults, servers, seeds);
     world.cost = spec.cost;
+    world.favoured = spec.favoured;
     Ok(world)
 }
 
@@ -140,7 +150,7 @@ pub fn run(spec: &MeshSpec) -> Result<MeshResult, MeshError> {
     world.run_until(spec.time);
     world.calm();
     world.run_until(spec.time + SETTLE);
-    Ok(finish(world))
+    Ok(MeshResult { seed: spec.seed, ..finish(world) })
 }
 
 /// Looks at everything in the end, for two seconds.
@@ -150,6 +160,7 @@ pub fn finish(mut world: MeshWorld) -> MeshResult {
     for _ in 0..20 {
         world.run_until(world.now() + ROUND * 2);
         world.compare_clients();
+        world.look_for_belongings();
         let unowned = world.settle();
         lost.retain(|id| unowned.contains(id));
     }
@@ -166,9 +177,12 @@ pub fn finish(mut world: MeshWorld) -> MeshResult {
         kept: checker.kept(),
         pings_lost: checker.pings_lost(),
         takeovers: checker.takeovers,
+        successions: checker.successions,
+        silences: std::mem::take(&mut world.clients.silences),
         findings: checker.findings,
         right: world.clients.right,
         time: world.now(),
+        seed: 0,
         counts,
     }
 }

@@ -6,8 +6,8 @@
 
 use super::check::MeshChecker;
 use super::cost::{CostModel, WorkMeter};
-use super::faults::{Armed, EarlierStates, FaultKind, FaultSpec};
-use super::game::Drift;
+use super::faults::{Armed, EarlierStates, FaultSpec, MAX_FAVOURED, StepFault};
+use super::game::{AVATAR, Drift};
 use super::ledger::SimLedger;
 
 use crate::net::Agenda;
@@ -16,18 +16,15 @@ use foveate_node::outbox::RecordingOutbox;
 use foveate_node::region::bus::{BusMessage, Envelope, Publication, Recipient};
 use foveate_node::region::layout::{Layout, ServerId};
 use foveate_node::region::ledger::{LedgerAnswer, LedgerRequest, Subject};
-use foveate_node::region::{
-    LayoutChange, MeshStep, RegionCommand, RegionEvent, RegionServer, RegionSettings,
-};
+use foveate_node::region::{MeshStep, RegionCommand, RegionEvent, RegionServer, RegionSettings};
 use foveate_node::server::ServerSettings;
 use foveate_wire::{Micros, ObjectId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 pub mod clients;
-
-/// Faults that wait for their steps at a time.
-const MAX_ARMED: usize = 6;
+mod players;
+mod trouble;
 
 /// What happens at a time.
 enum Happening {
@@ -39,7 +36,7 @@ enum Happening {
     Resume { server: ServerId },
     Restart,
     OutageEnds,
-    PartitionEnds,
+    Reconnect { server: ServerId },
     Trouble,
     Layout,
     Client(clients::ClientHappening),
@@ -52,8 +49,10 @@ struct Process {
     drift: i64,
     skew: u64,
     paused: bool,
-    /// The side of a partition that it is on.
-    side: u8,
+    /// It is cut off from all others and from the ledger.
+    cut_off: bool,
+    /// Until then whatever it sends and is sent takes longer.
+    slow_until: Micros,
     /// What it wanted done when it was paused,
     held: VecDeque<RegionEvent>,
     /// and what arrived since.
@@ -100,7 +99,9 @@ pub struct MeshCounts {
     pub joins: u64,
     /// Players that left.
     pub leaves: u64,
-    /// Sessions that changed regions,
+    /// Avatars among the objects that changed regions,
+    pub avatars: u64,
+    /// sessions that did,
     pub moves: u64,
     /// replicas of their clients then,
     pub replicas_moved: u64,
@@ -157,7 +158,10 @@ pub struct MeshWorld {
     next_server: u32,
     armed: Vec<Armed>,
     outage: bool,
-    partition: bool,
+    /// Faults that come first.
+    pub favoured: [Option<StepFault>; MAX_FAVOURED],
+    /// When a fault struck last.
+    struck: Micros,
     /// Processes that are to start again.
     restarting: usize,
     /// No fault strikes any more.
@@ -202,7 +206,8 @@ impl MeshWorld {
             next_server: 1,
             armed: Vec::new(),
             outage: false,
-            partition: false,
+            favoured: [None; MAX_FAVOURED],
+            struck: Micros::ZERO,
             restarting: 0,
             calm: false,
             earlier: EarlierStates::new(),
@@ -308,7 +313,8 @@ impl MeshWorld {
             drift,
             skew: self.rng.u64(..1 << 40),
             paused: false,
-            side: 0,
+            cut_off: false,
+            slow_until: Micros::ZERO,
             held: VecDeque::new(),
             inbox: Vec::new(),
             held_links: Vec::new(),
@@ -347,7 +353,7 @@ impl MeshWorld {
                 self.start();
             }
             Happening::OutageEnds => self.outage = false,
-            Happening::PartitionEnds => self.heal(),
+            Happening::Reconnect { server } => self.reconnect(server),
             Happening::Trouble => self.trouble(),
             Happening::Layout => self.change_layout(),
             Happening::Client(it) => self.on_client(it),
@@ -418,7 +424,8 @@ impl MeshWorld {
             RegionEvent::Ledger(request) => self.send_request(id, request),
             RegionEvent::Publish(publication) => self.publish(id, &publication),
             RegionEvent::Reached(step) => self.strike(id, step),
-            RegionEvent::Arrived { late, .. } => {
+            RegionEvent::Arrived { object, late, .. } => {
+                self.counts.avatars += u64::from(object.kind() == AVATAR);
                 self.counts.handoffs += 1;
                 self.counts.late[(late as usize).min(15)] += 1;
             }
@@ -466,7 +473,7 @@ impl MeshWorld {
 
     fn publish(&mut self, id: ServerId, publication: &Publication) {
         let Some(process) = self.processes.get(&id) else { return };
-        let (clock, side) = (process.clock(self.now), process.side);
+        let (clock, cut_off) = (process.clock(self.now), process.cut_off);
         if clock >= publication.expires {
             return;
         }
@@ -481,7 +488,8 @@ impl MeshWorld {
                 *tally.entry(kind_of(&publication.bytes)).or_default() +=
                     publication.bytes.len() as u64;
             }
-            let apart = self.processes.get(&server).is_none_or(|it| it.side != side);
+            let apart = cut_off && server != id;
+            let apart = apart || self.processes.get(&server).is_none_or(|it| it.cut_off);
             let lost = apart || self.loses();
             if let Some(sabotage) = self.spec.sabotage
                 && let Some(bytes) = sabotage.forge_ack((id, server), &publication.bytes, !lost)
@@ -494,7 +502,8 @@ impl MeshWorld {
             }
             let copies = 1 + usize::from(!self.calm && self.rng.f64() < self.spec.double);
             for _ in 0..copies {
-                let at = self.now + self.delay() + self.between(id, server);
+                let lag = self.lag(id) + self.lag(server);
+                let at = self.now + self.delay() + self.between(id, server) + lag;
                 let bytes = publication.bytes.clone();
                 self.agenda.plan(at, Happening::Deliver { server, bytes });
             }
@@ -502,7 +511,7 @@ impl MeshWorld {
     }
 
     fn send_request(&mut self, id: ServerId, request: LedgerRequest) {
-        let at = self.now + self.delay();
+        let at = self.now + self.delay() + self.lag(id);
         match request {
             LedgerRequest::Append { .. } => {
                 if self.loses() {
@@ -526,7 +535,7 @@ impl MeshWorld {
 
     fn on_request(&mut self, from: ServerId, request: LedgerRequest) {
         let LedgerRequest::Append { request, subject, last, mut bytes } = request else { return };
-        let cut_off = self.processes.get(&from).is_some_and(|it| it.side != 0);
+        let cut_off = self.processes.get(&from).is_some_and(|it| it.cut_off);
         if self.outage || cut_off {
             return;
         }
@@ -538,138 +547,20 @@ impl MeshWorld {
         let answer = self.ledger.append(subject, last, bytes.clone(), checked);
         if let LedgerAnswer::Appended(at) = answer {
             self.counts.appends += 1;
-            self.checker.appended(subject, at, &bytes);
+            self.checker.appended(subject, at, &bytes, self.now);
             let followers = self.ledger.followers(subject);
             self.counts.ledger_bytes += (bytes.len() * (1 + followers.len())) as u64;
             for follower in followers {
                 let late = !self.calm && self.rng.f64() < self.spec.late_followers;
                 let extra = if late { self.rng.u64(..2_000_000) } else { 0 };
-                let at = self.now + self.delay() + Micros(extra);
+                let at = self.now + self.delay() + self.lag(follower) + Micros(extra);
                 let at = self.ledger.arrives(follower, subject, at);
                 self.agenda.plan(at, Happening::Entries { to: follower, subject });
             }
         }
         if !self.loses() {
-            let at = self.now + self.delay();
+            let at = self.now + self.delay() + self.lag(from);
             self.agenda.plan(at, Happening::Answer { to: from, request, answer });
         }
-    }
-
-    /// A process reaches a step for which a fault is armed.
-    fn strike(&mut self, id: ServerId, step: MeshStep) {
-        self.counts.takeovers += u64::from(step == MeshStep::Fenced);
-        let Some(at) = self.armed.iter().position(|it| it.step == step) else { return };
-        let armed = &mut self.armed[at];
-        if armed.after > 0 {
-            armed.after -= 1;
-            return;
-        }
-        let kind = self.armed.remove(at).kind;
-        let paused = self.processes.values().filter(|it| it.paused).count();
-        if paused + self.restarting >= self.spec.max_down {
-            return;
-        }
-        *self.counts.faults.entry((step, kind.name())).or_default() += 1;
-        match kind {
-            FaultKind::Crash => self.crash(id),
-            FaultKind::Pause(time) => self.pause(id, time),
-        }
-    }
-
-    fn crash(&mut self, id: ServerId) {
-        let Some(process) = self.processes.remove(&id) else { return };
-        self.checker.crashed(&process.node, self.now);
-        self.counts.note(&process.node);
-        self.ledger.forget(id);
-        self.lose_links(id);
-        self.restarting += 1;
-        let at = self.now + Micros(500_000 + self.rng.u64(..4_000_000));
-        self.agenda.plan(at, Happening::Restart);
-    }
-
-    fn pause(&mut self, id: ServerId, time: Micros) {
-        if let Some(process) = self.processes.get_mut(&id) {
-            process.paused = true;
-            self.agenda.plan(self.now + time, Happening::Resume { server: id });
-        }
-    }
-
-    fn resume(&mut self, id: ServerId) {
-        let Some(process) = self.processes.get_mut(&id) else { return };
-        process.paused = false;
-        let inbox = std::mem::take(&mut process.inbox);
-        self.carry_out(id);
-        inbox.into_iter().for_each(|command| self.hand(id, command));
-        let held = self.processes.get_mut(&id).map(|it| std::mem::take(&mut it.held_links));
-        held.into_iter().flatten().for_each(|it| self.deliver_to_server(it));
-        if self.processes.get(&id).is_some_and(|it| !it.paused) {
-            let life = self.processes.get(&id).map_or(0, |it| it.wake);
-            self.wake(id, life);
-        }
-    }
-
-    fn heal(&mut self) {
-        self.partition = false;
-        self.processes.values_mut().for_each(|it| it.side = 0);
-    }
-
-    /// Every now and then something else goes wrong.
-    fn trouble(&mut self) {
-        let next = self.now + Micros(200_000 + self.rng.u64(..self.spec.trouble_every.0.max(1)));
-        self.agenda.plan(next, Happening::Trouble);
-        if self.calm || self.spec.trouble_every == Micros::ZERO {
-            return;
-        }
-        let now = self.now;
-        self.armed.retain(|it| now - it.since < Micros(15_000_000));
-        if self.armed.len() < MAX_ARMED {
-            self.armed.push(Armed::draw(&mut self.rng, &self.spec, now));
-        }
-        if !self.outage && self.rng.f64() < self.spec.outages {
-            self.outage = true;
-            let long = Micros(self.rng.u64(500_000..7_500_000));
-            self.agenda.plan(self.now + long, Happening::OutageEnds);
-        }
-        if !self.partition && self.rng.f64() < self.spec.partitions {
-            self.partition = true;
-            let victim = self.rng.usize(..self.processes.len().max(1));
-            if let Some(process) = self.processes.values_mut().nth(victim) {
-                process.side = 1;
-            }
-            let long = Micros(self.rng.u64(100_000..4_000_000));
-            self.agenda.plan(self.now + long, Happening::PartitionEnds);
-        }
-    }
-
-    /// The layout changes now and then: cuts move, regions are split, merged and replaced, servers leave.
-    fn change_layout(&mut self) {
-        let next = self.now + Micros(1_000_000 + self.rng.u64(..self.spec.layout_every.0.max(1)));
-        self.agenda.plan(next, Happening::Layout);
-        let up: Vec<ServerId> =
-            self.processes.iter().filter(|(_, it)| !it.paused).map(|(id, _)| *id).collect();
-        if up.is_empty() || self.spec.layout_every == Micros::ZERO {
-            return;
-        }
-        let by = up[self.rng.usize(..up.len())];
-        let half = self.game.spec().half;
-        let layout = self.processes.get(&by).and_then(|it| it.node.layout());
-        let leaves: Vec<_> = layout.iter().flat_map(|layout| layout.leaves()).collect();
-        if leaves.len() < 2 {
-            return;
-        }
-        let (region, _) = leaves[self.rng.usize(..leaves.len())];
-        let to = (self.rng.f32() * 1.2 - 0.6) * half;
-        let server = up[self.rng.usize(..up.len())];
-        let change = match self.rng.u8(..20) {
-            0..10 => LayoutChange::MoveSplit(region, to),
-            10..13 if leaves.len() < 2 * up.len() => {
-                LayoutChange::Split(region, self.rng.u8(..2), to, server)
-            }
-            13..16 => LayoutChange::Merge(region),
-            16..19 => LayoutChange::Replace(region, server),
-            _ if !self.calm && up.len() > 2 => return self.hand(by, RegionCommand::Drain),
-            _ => return,
-        };
-        self.hand(by, RegionCommand::Change(change));
     }
 }

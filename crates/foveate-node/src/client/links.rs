@@ -109,6 +109,15 @@ impl<G: Game> Client<G> {
         true
     }
 
+    /// Whether the session's host is there, so that another link is of no use: it is closed.
+    pub(super) fn has_host(&mut self, link: Link) -> bool {
+        let has = self.servers.epoch > 0 && self.link.is_some() && !self.unheard;
+        if has {
+            self.servers.close(Some(link));
+        }
+        has
+    }
+
     fn enter(&self, link: Link, ticket: Ticket, out: &mut impl Outbox) {
         let enter = ClientMessage::<G::Action>::Enter {
             versions: VERSIONS.to_vec(),
@@ -240,6 +249,9 @@ impl<G: Game> Client<G> {
             self.servers.former = None;
         } else if self.servers.ahead.as_ref().is_some_and(|it| it.link == Some(link)) {
             self.servers.ahead = None;
+            if self.link.is_none() {
+                self.closed();
+            }
         } else if self.link == Some(link) && self.servers.also().is_some() {
             // The server ahead will decide about the session.
             self.link = None;
@@ -258,8 +270,10 @@ impl<G: Game> Client<G> {
 
     /// The requested server cannot be reached.
     pub fn unreachable(&mut self) {
-        if self.servers.ahead.as_ref().is_some_and(|it| it.link.is_none()) {
-            self.servers.ahead = None;
+        let ahead = self.servers.ahead.take_if(|it| it.link.is_none());
+        // A standby that is gone is not tried for ever.
+        if ahead.is_some_and(|it| it.ticket.is_none()) {
+            self.servers.standby = None;
         }
     }
 
@@ -283,6 +297,7 @@ impl<G: Game> Client<G> {
             self.enter(link, ticket, out);
         }
         let silent = self.link.is_none() || self.heard.is_none_or(|it| now - it >= SILENT_AFTER);
+        self.unheard = silent;
         let rests = self.servers.tried.is_some_and(|tried| now - tried < SILENT_AFTER);
         if silent && !rests && self.servers.ahead.is_none() && self.resume.is_some() {
             self.servers.tried = Some(now);

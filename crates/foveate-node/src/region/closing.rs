@@ -17,6 +17,10 @@ use foveate_wire::ObjectId;
 /// A region that is being closed has been empty for so many ticks before it says so.
 const EMPTY_FOR: u32 = 40;
 
+/// Sessions keep an empty region open for so many ticks; then they go on without their links, and for so many more it
+/// waits for those that cannot.
+const SESSIONS_STAY: u32 = 80;
+
 /// How far the closing of a region has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Closing {
@@ -30,6 +34,11 @@ impl Closing {
     /// As the log says.
     pub fn from_log(closed: bool) -> Closing {
         Closing { empty_since: None, closed }
+    }
+
+    /// Whether nothing but sessions has been here for long.
+    pub(super) fn is_overdue(&self, tick: u32) -> bool {
+        self.empty_since.is_some_and(|since| tick.saturating_sub(since) >= SESSIONS_STAY)
     }
 
     /// Whether the region takes nothing in any more.
@@ -50,7 +59,8 @@ impl<G: Game> Region<G> {
             return;
         }
         let since = *self.closing.empty_since.get_or_insert(self.ticked);
-        if self.ticked - since >= EMPTY_FOR {
+        let stay = if self.hosted.is_empty() { EMPTY_FOR } else { 2 * SESSIONS_STAY };
+        if self.ticked - since >= stay {
             self.closing.closed = true;
             self.queue.push(LogEntry::Close);
             around.effects.push(Effect::Reached(MeshStep::Closing));

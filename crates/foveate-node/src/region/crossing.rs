@@ -13,8 +13,8 @@ use super::bus::{BusMessage, Expectation, Recipient, RegionEpoch, RemoteInputs};
 use super::hosting::{HostedSession, SessionOffer};
 use super::layout::{RegionId, ServerId};
 use super::owner::{Region, Row};
-use super::players::{PlayerPlace, PlayerRecord};
-use super::sessions::{Claim, LinkState, SAY_AGAIN, TICKET_FOR};
+use super::players::{PlayerPlace, PlayerRecord, subject};
+use super::sessions::{Claim, LinkState, SAY_AGAIN};
 use super::{MeshStep, RegionEvent, RegionServer};
 use crate::game::{Game, PlayerId};
 use crate::outbox::Link;
@@ -24,6 +24,12 @@ use crate::sessions::CarriedSession;
 use foveate_wire::{Micros, ObjectId};
 use serde::{Deserialize, Serialize};
 
+/// A client that was offered a way is left alone for so long, whatever is foreseen meanwhile.
+const OFFER_FOR: Micros = Micros(1_000_000);
+/// A client that is not at the next server by then is offered another ticket.
+const READY_WITHIN: Micros = Micros(3_000_000);
+/// A session is hosted for so long while nothing is known of the append that moves it.
+const HOST_FOR: Micros = Micros(700_000);
 /// So far ahead a crossing is foreseen.
 const FORESEEN: Micros = Micros(1_500_000);
 /// A session is sent for so long; its next host then begins it anew.
@@ -54,8 +60,10 @@ pub struct SessionTransfer<I> {
     pub stream: u32,
     /// The ticket with which the client has entered at the next host.
     pub ticket: Option<Ticket>,
-    /// The last inputs that were used or sent on.
+    /// The last inputs that were used or sent on,
     pub recent: Vec<(u16, Vec<u8>)>,
+    /// and the region that they were last sent to, with its epoch then.
+    pub sent_to: Option<(RegionId, u32)>,
     /// The client knows of too much: it is told anew.
     pub anew: bool,
 }
@@ -66,15 +74,42 @@ impl<G: Game> RegionServer<G> {
         let Some(region) = self.regions.get(&id) else { return };
         let players: Vec<PlayerId> = region.sessions.hosted().collect();
         for player in players {
-            if let Some(to) = self.next_region(id, player) {
+            let there = self.avatar_region(id, player);
+            if let Some(to) = self.next_region(id, player)
+                && (there.is_some() || !self.is_offered((id, player), to, now))
+            {
                 self.make_ready(id, player, to, now);
             }
-            if let Some(to) = self.avatar_region(id, player)
-                && self.is_ready((id, player), to)
+            if let Some(to) = there
+                && (self.is_ready((id, player), to) || self.is_overdue(id))
             {
                 self.move_session((id, to), player, now);
             }
         }
+    }
+
+    /// A host that does not hear what became of its append stops before the next one, which waits for the session for
+    /// longer, begins it anew.
+    pub(super) fn hold_sessions(&mut self, now: Micros) {
+        let appends = &self.appends;
+        for (player, hosted) in self.regions.values_mut().flat_map(|it| &mut it.hosted) {
+            let asked = appends.pending(subject(*player)).map(|it| it.since);
+            let moves = matches!(self.players.claims.get(player), Some((Claim::Move(..), _)));
+            hosted.held = moves && asked.is_some_and(|since| now - since >= HOST_FOR);
+        }
+    }
+
+    /// Whether a player was offered the way to another region of late: what is foreseen changes with every turn of the
+    /// avatar, and a client that follows each dials without end.
+    fn is_offered(&self, (id, player): (RegionId, PlayerId), to: RegionId, now: Micros) -> bool {
+        let hosted = self.regions.get(&id).and_then(|region| region.hosted.get(&player));
+        let offer = hosted.and_then(|hosted| hosted.offer);
+        offer.is_some_and(|it| it.region != to && now - it.since < OFFER_FOR)
+    }
+
+    /// Whether nothing but sessions keeps a region from being closed: they go without their clients, which come after.
+    fn is_overdue(&self, id: RegionId) -> bool {
+        self.regions.get(&id).is_some_and(|region| region.closing.is_overdue(region.ticked))
     }
 
     /// The region that owns a player's avatar, if it is another one.
@@ -84,7 +119,8 @@ impl<G: Game> RegionServer<G> {
         let to = match region.rows.get(&avatar) {
             Some(Row::Owned(_)) => return None,
             Some(Row::Relayed { from, .. }) => Some(*from),
-            None => self.region_of(avatar),
+            // Its region's log may not be followed here; the host there will know more.
+            None => self.region_of(avatar).or_else(|| self.heard_of(avatar)),
         };
         to.filter(|to| *to != id && !region.transfers.contains_key(&avatar))
     }
@@ -129,7 +165,7 @@ impl<G: Game> RegionServer<G> {
         }
         let old = region.hosted.get(&player).and_then(|it| it.offer);
         let good = old.filter(|it| {
-            let usable = it.is_ready(now) || now - it.since < TICKET_FOR;
+            let usable = it.is_ready(now) || now - it.since < READY_WITHIN;
             (it.server, it.region) == (server, to) && usable
         });
         let ticket = match good {
@@ -153,7 +189,7 @@ impl<G: Game> RegionServer<G> {
             offer.sent = Some(now);
             let it = Expectation {
                 name: entrant.name,
-                resume: None,
+                resume: Some(entrant.resume),
                 player: Some(player.0),
                 region: to,
             };
@@ -243,9 +279,9 @@ impl<G: Game> RegionServer<G> {
         }
         let ticket =
             hosted.offer.filter(|it| it.ready.is_some() && it.region == to).map(|it| it.ticket);
-        let (epoch, stream) = (record.epoch, hosted.stream);
+        let (epoch, stream, sent_to) = (record.epoch, hosted.stream, hosted.sent_to);
         let recent = hosted.recent.into_iter().collect();
-        let message = SessionTransfer { state, epoch, stream, ticket, recent, anew };
+        let message = SessionTransfer { state, epoch, stream, ticket, recent, sent_to, anew };
         let Ok(bytes) = postcard::to_allocvec(&message) else { return };
         let by = region.name();
         if let Some(link) = link {
@@ -281,24 +317,35 @@ impl<G: Game> RegionServer<G> {
             self.counts.malformed += 1;
             return;
         };
-        let SessionTransfer { state, epoch, stream, ticket, recent, anew } = message;
+        let SessionTransfer { state, epoch, stream, ticket, recent, sent_to, anew } = message;
         let player = PlayerId(state.player);
         let avatar = self.game.avatar_of(player);
         // Between regions of one server the link is the same.
         let same = self.sessions_out.get(&player).filter(|_| from == self.me);
         let link = same.and_then(|it| it.link).or_else(|| self.expected_link(player, ticket));
-        let Some(region) = self.regions.get_mut(&to) else { return };
+        let Some(region) = self.regions.get(&to) else { return };
         let known = region.hosted.get(&player).is_some_and(|it| it.epoch >= epoch);
-        let newer = self.players.records.get(&player).is_some_and(|it| it.1.epoch > epoch);
+        // What comes late may be of a move that others have followed: the record says which move is the last one.
+        self.follow_player(player);
+        let Some((_, record)) = self.players.records.get(&player) else { return };
+        let newer = record.epoch > epoch;
+        if !newer && (record.epoch, record.host()) != (epoch, Some(to)) {
+            return;
+        }
+        let Some(region) = self.regions.get(&to) else { return };
         if !known && !newer {
+            if region.closing.is_closed() {
+                return;
+            }
             // The avatar comes, too, and so does the tick: the session is repeated.
             if !region.rows.contains_key(&avatar) || region.ticked < state.tick {
                 return;
             }
-            self.take_session((to, link), state, (epoch, stream, recent), anew);
+            let recent = recent.into_iter().collect();
+            let hosted = HostedSession { epoch, stream, recent, sent_to, ..Default::default() };
+            self.take_session((to, link), state, hosted, anew);
             self.reach(MeshStep::SessionTaken);
         }
-        self.follow_player(player);
         let taken = BusMessage::SessionTaken(player.0, epoch);
         self.publish(Recipient::Server(from), taken, now + SEND_FOR);
     }
@@ -316,10 +363,14 @@ impl<G: Game> RegionServer<G> {
         &mut self,
         (id, link): (RegionId, Option<Link>),
         state: CarriedSession<G::Input>,
-        (epoch, stream, recent): (u32, u32, Vec<(u16, Vec<u8>)>),
+        mut of_host: HostedSession,
         anew: bool,
     ) {
         let now = self.woken;
+        if let Some((_, layout)) = &self.layout {
+            of_host.begin_anew(layout);
+        }
+        let (epoch, stream) = (of_host.epoch, of_host.stream);
         let player = PlayerId(state.player);
         let Some(region) = self.regions.get_mut(&id) else { return };
         let Region { sessions, simulation, hosted, .. } = region;
@@ -327,8 +378,9 @@ impl<G: Game> RegionServer<G> {
         let carried = sessions.carry_in(simulation, state, link.filter(|_| !anew), now);
         let Some(counts) = carried else { return };
         region.orphans.remove(&player);
-        let inputs = RemoteInputs { player: player.0, stream, inputs: recent };
-        hosted.insert(player, HostedSession { epoch, stream, ..Default::default() });
+        let inputs = of_host.recent.iter().cloned().collect();
+        let inputs = RemoteInputs { player: player.0, stream, inputs };
+        hosted.insert(player, of_host);
         region.on_inputs(inputs);
         if let Some(link) = link {
             self.set_link(link, LinkState::Playing(id, player), now);

@@ -16,6 +16,8 @@ use foveate_wire::{Micros, ObjectId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Hearsay of where an avatar is counts for so long.
+const HEARD_OF_LATE: Micros = Micros(5_000_000);
 /// Between two pushes.
 pub const GOSSIP_EVERY: Micros = Micros(1_000_000);
 /// Servers that are pushed to.
@@ -173,6 +175,12 @@ impl<G: Game> RegionServer<G> {
         let digest = self.gossip.players.get(&avatar)?;
         let age = self.clock.world(now)?.saturating_sub(digest.stamp);
         Some((digest.region, Micros(age)))
+    }
+
+    /// The region that a player's avatar was in of late, by hearsay.
+    pub(super) fn heard_of(&self, avatar: ObjectId) -> Option<RegionId> {
+        let (region, age) = self.where_is(avatar, self.woken)?;
+        (age < HEARD_OF_LATE && !self.is_past(region)).then_some(region)
     }
 
     /// What was heard of all players, and over how many servers.

@@ -5,7 +5,7 @@
 //! travels with it, so that no input is used twice, whichever way it came.
 
 use super::bus::{BusMessage, MAX_INPUTS_SENT, RemoteInputs};
-use super::layout::{RegionId, ServerId};
+use super::layout::{Layout, RegionId, ServerId};
 use super::log::AskMark;
 use super::owner::{Effect, Region, Row, Surroundings};
 use crate::game::{Game, PlayerId};
@@ -31,12 +31,31 @@ pub(super) struct HostedSession {
     pub stream: u32,
     /// The last inputs that were used here or sent on.
     pub recent: VecDeque<(u16, Vec<u8>)>,
+    /// The region that inputs were last sent to, and its epoch then.
+    pub sent_to: Option<(RegionId, u32)>,
+    /// The append that moves the session was asked for long ago: whoever it names may host the session already.
+    pub held: bool,
+    /// The player is leaving, and the avatar is nowhere, since then.
+    pub nowhere_since: Option<Micros>,
     /// Where the avatar was in the last tick.
     pub was_at: Option<[f32; 2]>,
     /// What was offered to the client: a ticket for a server, drawn then.
     pub offer: Option<SessionOffer>,
     /// The standby that the client was told of.
     pub standby: Option<Option<ServerContact>>,
+}
+
+impl HostedSession {
+    /// If the region that inputs were sent to was taken over, its new owner may not know which of them were used:
+    /// numbers begin anew, and what was sent is not sent again.
+    pub fn begin_anew(&mut self, layout: &Layout) {
+        let lost = |(region, epoch)| layout.get(region).is_some_and(|info| info.epoch != epoch);
+        if self.sent_to.is_some_and(lost) {
+            self.stream += 1;
+            self.sent_to = None;
+            self.recent.clear();
+        }
+    }
 }
 
 /// A ticket that was drawn for a session's next server.
@@ -72,12 +91,13 @@ pub(super) struct RemoteInput<I> {
 impl<G: Game> Region<G> {
     /// Gives avatars their inputs, or sends them to where the avatars are.
     pub(super) fn use_inputs(&mut self, tick: u32, around: &mut Surroundings<'_>) {
+        self.hosted.values_mut().for_each(|hosted| hosted.begin_anew(around.layout));
         let mut given = Vec::new();
         self.sessions.next_inputs(|player, seq, input| given.push((player, seq, input)));
         let mut remote: Vec<PlayerId> = Vec::new();
         for (player, seq, input) in given {
             let avatar = self.simulation.game.avatar_of(player);
-            let Some(hosted) = self.hosted.get_mut(&player) else { continue };
+            let Some(hosted) = self.hosted.get_mut(&player).filter(|it| !it.held) else { continue };
             if let Ok(bytes) = postcard::to_allocvec(&input) {
                 hosted.recent.push_back((seq, bytes));
                 let surplus = hosted.recent.len().saturating_sub(MAX_INPUTS_SENT);
@@ -96,7 +116,8 @@ impl<G: Game> Region<G> {
                 Some(Row::Relayed { from, .. }) => Some(*from),
                 _ => self.transfers.get(&avatar).map(|it| it.to),
             };
-            let Some((to, hosted)) = to.zip(self.hosted.get(&player)) else { continue };
+            let Some((to, hosted)) = to.zip(self.hosted.get_mut(&player)) else { continue };
+            hosted.sent_to = around.layout.get(to).map(|info| (to, info.epoch));
             let (player, stream) = (player.0, hosted.stream);
             let inputs = hosted.recent.iter().cloned().collect();
             around.send(to, BusMessage::Inputs(to, RemoteInputs { player, stream, inputs }));

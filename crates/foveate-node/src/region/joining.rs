@@ -17,7 +17,7 @@ use foveate_wire::{Micros, ObjectId};
 use std::sync::Arc;
 
 /// An avatar that no log has for so long is no more.
-const BETWEEN_LOGS: Micros = Micros(3_000_000);
+pub(super) const BETWEEN_LOGS: Micros = Micros(3_000_000);
 
 impl<G: Game> RegionServer<G> {
     /// Goes on with a player that may come in.
@@ -59,25 +59,21 @@ impl<G: Game> RegionServer<G> {
             return;
         }
         let avatar = self.game.avatar_of(player);
-        let sent_to = match self.players.links.get(&link) {
-            Some((LinkState::Joining(join), _)) => join.region,
-            _ => None,
-        };
+        let any = self.beginning(link);
         let (_, layout) = match &self.layout {
             Some(layout) => layout,
             None => return,
         };
         let target = match record.as_ref().map(|(_, record)| &record.place) {
+            // Its host was closed, and the session did not leave in time.
+            Some(PlayerPlace::Hosted { region, .. }) if layout.is_past(*region) => {
+                self.region_of(avatar).or(any)
+            }
             Some(PlayerPlace::Hosted { region, .. }) => Some(*region),
             Some(PlayerPlace::Away { at, .. }) => {
                 self.region_of(avatar).or_else(|| Some(layout.region_at(*at)))
             }
-            // Another server chose among the same regions: choosing again would send the player round in circles while
-            // servers know of each other's players only what was so a second ago.
-            None => {
-                let here = sent_to.filter(|it| self.regions.contains_key(it));
-                self.region_of(avatar).or(here).or_else(|| self.emptiest())
-            }
+            None => self.region_of(avatar).or(any),
         };
         let Some(target) = target else { return };
         let Some(owner) = self.owner_of(target) else { return };
@@ -97,7 +93,16 @@ impl<G: Game> RegionServer<G> {
             // Logs are read at different times: an avatar that is between two of them seems to be nowhere.
             None if record.as_ref().is_some_and(|(_, it)| it.host().is_some())
                 && self.region_of(avatar).is_none()
-                && self.players.links.get(&link).is_some_and(|it| now - it.1 < BETWEEN_LOGS) => {}
+                && (self.heard_of(avatar).is_some()
+                    || self.waits_since(link, now) < BETWEEN_LOGS) => {}
+            // What the player left is being removed: the log must have that before it comes again.
+            None if self.is_still_logged(target, avatar) => {}
+            // The session may be on its way here; if it does not come it is recovered.
+            None if record.as_ref().is_some_and(|(_, it)| it.host() == Some(target))
+                && self.region_of(avatar).is_some() =>
+            {
+                self.miss_session(target, player, now);
+            }
             None => {
                 let epoch = record.as_ref().map_or(0, |(_, record)| record.epoch) + 1;
                 let last = record.as_ref().map_or(0, |(last, _)| *last);
@@ -107,9 +112,38 @@ impl<G: Game> RegionServer<G> {
                 };
                 let place = PlayerPlace::Hosted { region: target, kept };
                 let record = PlayerRecord { name, epoch, version, place };
-                self.claim(player, last, (Claim::Join(link, target), record), now);
+                let claim = match self.region_of(avatar) {
+                    Some(_) => Claim::Rejoin(link, target),
+                    None => Claim::Join(link, target),
+                };
+                self.claim(player, last, (claim, record), now);
             }
         }
+    }
+
+    /// The region for a player that may begin in any: the one that another server chose, or that with the fewest players.
+    /// Choosing again would send the player round in circles while servers know of each other's players only what was
+    /// so a second ago.
+    fn beginning(&self, link: Link) -> Option<RegionId> {
+        let wanted = match self.players.links.get(&link) {
+            Some((LinkState::Joining(join), _)) => join.region,
+            _ => None,
+        };
+        let open = |id: &RegionId| {
+            let info = self.layout.as_ref().and_then(|(_, layout)| layout.get(*id));
+            self.regions.contains_key(id) && info.is_some_and(|info| info.successor.is_none())
+        };
+        wanted.filter(open).or_else(|| self.emptiest())
+    }
+
+    fn waits_since(&self, link: Link, now: Micros) -> Micros {
+        self.players.links.get(&link).map_or(Micros::UNBOUNDED, |it| now - it.1)
+    }
+
+    /// Whether the log of a region here has an object that the region itself has not.
+    fn is_still_logged(&self, id: RegionId, object: ObjectId) -> bool {
+        let logged = self.logs.get(&id).is_some_and(|view| view.objects.contains_key(&object));
+        logged && self.region_of(object).is_none()
     }
 
     /// Whether a joining client has the key of a session that is here.
@@ -152,12 +186,15 @@ impl<G: Game> RegionServer<G> {
         }
         let won = matches!(settled, Settled::Appended(_));
         match claim {
-            Claim::Join(link, region) if won => {
+            Claim::Join(link, region) | Claim::Rejoin(link, region) if won => {
                 self.reach(MeshStep::PlayerClaimed);
-                self.bring_in(region, player, &record, now);
+                if matches!(claim, Claim::Join(..)) {
+                    self.bring_in(region, player, &record);
+                }
+                self.begin_session(region, player, &record, now);
                 self.seat(link, region, player, now);
             }
-            Claim::Join(link, _) => self.advance_join(link, now),
+            Claim::Join(link, _) | Claim::Rejoin(link, _) => self.advance_join(link, now),
             Claim::Move(from, to) if won => self.send_session((from, to), player, &record, now),
             Claim::Away(region) if won => self.take_out(region, player),
             Claim::Recover(region) if won => self.recover(region, player, &record),
@@ -218,7 +255,7 @@ impl<G: Game> RegionServer<G> {
     }
 
     /// Puts into a region what a player comes with, as far as it is nowhere.
-    fn bring_in(&mut self, id: RegionId, player: PlayerId, record: &PlayerRecord, now: Micros) {
+    fn bring_in(&mut self, id: RegionId, player: PlayerId, record: &PlayerRecord) {
         let PlayerPlace::Hosted { kept, .. } = &record.place else { return };
         let absent: Vec<KeptObject> = kept
             .iter()
@@ -227,8 +264,8 @@ impl<G: Game> RegionServer<G> {
             .collect();
         let avatar = self.game.avatar_of(player);
         let missing = self.region_of(avatar).is_none();
-        let tick = self.ticked;
-        let Some(region) = self.regions.get_mut(&id) else { return };
+        let region = self.regions.get_mut(&id);
+        let Some(region) = region.filter(|region| !region.closing.is_closed()) else { return };
         for it in absent {
             region.add_object(ObjectId(it.object), it.epoch + 1, it.lanes);
         }
@@ -242,6 +279,20 @@ impl<G: Game> RegionServer<G> {
                 region.add_object(mine, 0, spawn.lanes);
             }
         }
+    }
+
+    /// A session without a link, which its player takes up next.
+    fn begin_session(
+        &mut self,
+        id: RegionId,
+        player: PlayerId,
+        record: &PlayerRecord,
+        now: Micros,
+    ) {
+        let tick = self.ticked;
+        let region = self.regions.get_mut(&id);
+        // The log of a closed region has its last entry: the player is sent elsewhere.
+        let Some(region) = region.filter(|region| !region.closing.is_closed()) else { return };
         let entrant = Entrant {
             player,
             name: record.name.clone(),

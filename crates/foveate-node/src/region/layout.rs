@@ -251,6 +251,11 @@ impl Layout {
         near
     }
 
+    /// Whether a region was there and is no more.
+    pub fn is_past(&self, region: RegionId) -> bool {
+        region.0 < self.next_region && self.get(region).is_none()
+    }
+
     /// Who runs a region.
     pub fn get(&self, region: RegionId) -> Option<&RegionInfo> {
         self.regions.get(&region)

@@ -5,6 +5,7 @@
 
 use super::bus::{BusMessage, MAX_NOTES, Recipient, RegionEpoch, SessionNote};
 use super::hosting::HostedSession;
+use super::joining::BETWEEN_LOGS;
 use super::layout::RegionId;
 use super::log::{LogEntry, ObjectState};
 use super::owner::Region;
@@ -82,7 +83,9 @@ impl<G: Game> RegionServer<G> {
                 .filter(|it| self.game.avatar_of(*it).origin() == it.0)
                 .filter(|it| region.sessions.has(*it).is_none())
                 .collect();
-            region.orphans.retain(|it, _| players.contains(it) || region.notes.contains_key(it));
+            let missed = std::mem::take(&mut region.missed);
+            let known = |it: &PlayerId| region.notes.contains_key(it) || missed.contains(it);
+            region.orphans.retain(|it, _| players.contains(it) || known(it));
             for player in players {
                 region.orphans.entry(player).or_insert(now);
             }
@@ -95,9 +98,21 @@ impl<G: Game> RegionServer<G> {
         }
     }
 
+    /// A session should be in a region here and is not: it is recovered if it does not come.
+    pub(super) fn miss_session(&mut self, id: RegionId, player: PlayerId, now: Micros) {
+        if let Some(region) = self.regions.get_mut(&id)
+            && region.sessions.has(player).is_none()
+        {
+            region.missed.insert(player);
+            region.orphans.entry(player).or_insert(now);
+        }
+    }
+
     /// What was read may be old: whatever is done about an orphan is appended first.
     fn mind_orphan(&mut self, id: RegionId, player: PlayerId, alone: Micros) {
         let (now, record) = (self.woken, self.players.records.get(&player).cloned());
+        let host = record.as_ref().and_then(|(_, record)| record.host());
+        let closed = host.is_some_and(|host| self.is_past(host));
         let Some(region) = self.regions.get_mut(&id) else { return };
         if region.sessions.has(player).is_some() {
             region.orphans.remove(&player);
@@ -113,6 +128,8 @@ impl<G: Game> RegionServer<G> {
             PlayerPlace::Hosted { region: host, .. } if host == id => {
                 (Claim::Recover(id), noted || alone >= ALONE_FOR)
             }
+            // Its host was closed: the record is brought here.
+            PlayerPlace::Hosted { .. } if closed => (Claim::Recover(id), alone >= ALONE_FOR),
             // It left, and what it left was not removed: the server stopped in between.
             PlayerPlace::Away { .. } => (Claim::Away(id), alone >= ALONE_FOR),
             PlayerPlace::Hosted { .. } => {
@@ -121,7 +138,19 @@ impl<G: Game> RegionServer<G> {
             }
         };
         if due {
-            let record = PlayerRecord { epoch: record.epoch + 1, ..record };
+            let place = match record.place {
+                PlayerPlace::Hosted { kept, .. } => PlayerPlace::Hosted { region: id, kept },
+                PlayerPlace::Away { kept: before, .. } => {
+                    let Some((at, kept)) =
+                        region.belongings_of(player, self.game.avatar_of(player))
+                    else {
+                        return;
+                    };
+                    region.staying.insert(player);
+                    PlayerPlace::Away { at, kept: with_others(kept, before) }
+                }
+            };
+            let record = PlayerRecord { epoch: record.epoch + 1, place, ..record };
             self.claim(player, last, (claim, record), now);
         }
     }
@@ -176,8 +205,10 @@ impl<G: Game> RegionServer<G> {
             let Some(region) = self.regions.get_mut(&id) else { return };
             let avatar = self.game.avatar_of(player);
             let Some((at, kept)) = region.belongings_of(player, avatar) else {
-                let gone = !region.rows.contains_key(&avatar) && self.region_of(avatar).is_none();
-                if gone {
+                let nowhere = !region.rows.contains_key(&avatar)
+                    && self.region_of(avatar).is_none()
+                    && self.heard_of(avatar).is_none();
+                if self.is_gone((id, player), nowhere, now) {
                     let place = PlayerPlace::Away { at: [0.0; 2], kept: Vec::new() };
                     let epoch = record.epoch + 1;
                     let record = PlayerRecord { epoch, place, ..record };
@@ -194,15 +225,36 @@ impl<G: Game> RegionServer<G> {
         }
     }
 
+    /// Whether a player's avatar has been nowhere for so long that it is no more: logs are read at different times.
+    fn is_gone(&mut self, (id, player): (RegionId, PlayerId), nowhere: bool, now: Micros) -> bool {
+        let region = self.regions.get_mut(&id);
+        let Some(hosted) = region.and_then(|it| it.hosted.get_mut(&player)) else { return nowhere };
+        let since = *hosted.nowhere_since.get_or_insert(now);
+        if !nowhere {
+            hosted.nowhere_since = None;
+        }
+        nowhere && now - since >= BETWEEN_LOGS
+    }
+
     /// A player has left: the session ends, and the objects go.
     pub(super) fn take_out(&mut self, id: RegionId, player: PlayerId) {
         self.reach(MeshStep::LeaveLogged);
         let Some(region) = self.regions.get_mut(&id) else { return };
+        region.orphans.remove(&player);
+        region.notes.remove(&player);
         region.hosted.remove(&player);
         region.sessions.end(&mut region.simulation, player);
         region.remove_objects_of(player);
         region.staying.remove(&player);
     }
+}
+
+/// What a player has here, and what it left elsewhere before.
+fn with_others(mut kept: Vec<KeptObject>, before: Vec<KeptObject>) -> Vec<KeptObject> {
+    let others = before.into_iter().filter(|it| kept.iter().all(|here| here.object != it.object));
+    let others: Vec<KeptObject> = others.collect();
+    kept.extend(others);
+    kept
 }
 
 impl<G: Game> Region<G> {

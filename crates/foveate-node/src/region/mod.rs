@@ -534,6 +534,7 @@ impl<G: Game> RegionServer<G> {
         self.close_regions(now);
         self.balance(now);
         self.help(now);
+        self.hold_sessions(now);
         if let Some((tick, _)) = self.clock.tick(now, self.settings.rounds.length) {
             self.run_ticks(tick, now, out);
         }

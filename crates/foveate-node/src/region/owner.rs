@@ -189,6 +189,8 @@ pub struct Region<G: Game> {
     pub(super) settling: BTreeMap<PlayerId, u32>,
     /// Avatars without a session, since when.
     pub(super) orphans: BTreeMap<PlayerId, Micros>,
+    /// Players that wait at this server for a session that should be here.
+    pub(super) missed: BTreeSet<PlayerId>,
     /// Sessions of the former owner's.
     pub(super) notes: BTreeMap<PlayerId, SessionNote>,
 }
@@ -246,6 +248,7 @@ impl<G: Game> Region<G> {
             staying: BTreeSet::new(),
             settling: BTreeMap::new(),
             orphans: BTreeMap::new(),
+            missed: BTreeSet::new(),
             notes: BTreeMap::new(),
         }
     }

@@ -9,7 +9,7 @@
 //! Nothing is decided but by an append to the player's record (`players`); a record that was read says only what to try.
 
 use super::bus::{BusMessage, Expectation, Recipient, SessionNote};
-use super::layout::{RegionId, ServerId};
+use super::layout::{RegionId, RegionInfo, ServerId};
 use super::ledger::{LedgerRequest, Subject};
 use super::owner::{Region, Row};
 use super::players::{PlayerPlace, PlayerRecord, subject};
@@ -33,6 +33,10 @@ const MAX_TICKETS: usize = 8_192;
 pub const TICKET_FOR: Micros = Micros(10_000_000);
 /// A link without a session is closed after this.
 const PENDING_FOR: Micros = Micros(15_000_000);
+/// A client that waits for a session is kept waiting for this at most,
+const WAITING_FOR: Micros = Micros(30_000_000);
+/// and at a standby that does not take over for this.
+const WAIT_FOR: Micros = Micros(2_500_000);
 /// A client that was told to go elsewhere may stay for so long.
 const PARTING_FOR: Micros = Micros(2_000_000);
 /// What is not answered is said again after this.
@@ -87,8 +91,10 @@ pub(super) struct Redirection {
 /// What an append to a player's record is for.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Claim {
-    /// The player on this link comes into this region.
+    /// The player on this link comes into this region, and what is theirs is nowhere else.
     Join(Link, RegionId),
+    /// The player on this link has a new session in this region, and an avatar somewhere.
+    Rejoin(Link, RegionId),
     /// What the player came with is in the region's log.
     Settle,
     /// The session goes from one region to another.
@@ -116,7 +122,8 @@ pub(super) struct Players {
     pub links: BTreeMap<Link, (LinkState, Micros)>,
     /// Tickets that are good here, who drew them, and until when.
     pub tickets: BTreeMap<Ticket, (Expectation, ServerId, Micros)>,
-    used: BTreeMap<Ticket, Micros>,
+    /// Those that were used: until when they are remembered, and what the client was expected for.
+    used: BTreeMap<Ticket, (Micros, Option<(Expectation, u8)>)>,
     pub records: BTreeMap<PlayerId, (u64, PlayerRecord)>,
     pub claims: BTreeMap<PlayerId, (Claim, PlayerRecord)>,
     others: BTreeMap<ServerId, OtherServer>,
@@ -166,7 +173,7 @@ impl<G: Game> RegionServer<G> {
     /// Players whose sessions are hosted here: region, player, session epoch.
     pub fn hosted_players(&self) -> impl Iterator<Item = (RegionId, PlayerId, u64)> + '_ {
         self.regions.values().flat_map(|region| {
-            region.hosted.iter().map(move |(player, it)| {
+            region.hosted.iter().filter(|(_, it)| !it.held).map(move |(player, it)| {
                 (region.id, *player, u64::from(it.epoch) << 32 | u64::from(region.epoch))
             })
         })
@@ -371,7 +378,8 @@ impl<G: Game> RegionServer<G> {
             return self.reject_link(link, Refusal::Token, "the ticket is not known here");
         };
         self.players.tickets.remove(&ticket);
-        self.players.used.insert(ticket, now + TICKET_FOR);
+        let came = expectation.player.is_some().then(|| (expectation.clone(), version));
+        self.players.used.insert(ticket, (now + WAITING_FOR * 2, came));
         match expectation.player {
             Some(player) => {
                 let player = PlayerId(player);
@@ -403,7 +411,8 @@ impl<G: Game> RegionServer<G> {
             Some(Row::Owned(_)) => Some(*id),
             _ => region.transfers.get(&object).map(|it| it.to),
         });
-        let others = self.logs.iter().filter(|(id, _)| !self.regions.contains_key(id));
+        let there = |id: &RegionId| !self.regions.contains_key(id) && !self.is_past(*id);
+        let others = self.logs.iter().filter(|(id, _)| there(id));
         own.or_else(|| {
             others.into_iter().find_map(|(id, view)| match view.pending.get(&object) {
                 Some(out) => {
@@ -436,6 +445,11 @@ impl<G: Game> RegionServer<G> {
         regions.find(|it| it.sessions.has(player) == Some(false)).map(|it| it.id)
     }
 
+    /// Whether a region was there and is no more, as far as this server knows.
+    pub(super) fn is_past(&self, region: RegionId) -> bool {
+        self.layout.as_ref().is_some_and(|(_, layout)| layout.is_past(region))
+    }
+
     pub(super) fn owner_of(&self, region: RegionId) -> Option<ServerId> {
         self.layout.as_ref()?.1.get(region).map(|info| info.server)
     }
@@ -458,7 +472,12 @@ impl<G: Game> RegionServer<G> {
                 other.and_then(|it| it.players.get(&id)).copied().unwrap_or(u32::MAX)
             }
         };
-        let all = layout.regions().filter(|(_, info)| info.successor.is_none());
+        let lives = |server: &ServerId| {
+            let other = self.players.others.get(server);
+            *server == self.me || other.is_some_and(|it| self.woken - it.heard < TELL_PLAYERS * 3)
+        };
+        let open = |info: &RegionInfo| info.successor.is_none() && lives(&info.server);
+        let all = layout.regions().filter(|(_, info)| open(info));
         all.min_by_key(|(id, info)| (players(*id, info.server), *id)).map(|(id, _)| id)
     }
 
@@ -522,7 +541,7 @@ impl<G: Game> RegionServer<G> {
             self.send_notes(now);
         }
         self.players.tickets.retain(|_, (_, _, until)| *until > now);
-        self.players.used.retain(|_, until| *until > now);
+        self.players.used.retain(|_, (until, _)| *until > now);
         let links: Vec<(Link, LinkState, Micros)> =
             self.players.links.iter().map(|(link, it)| (*link, it.0.clone(), it.1)).collect();
         for (link, state, since) in links {
@@ -531,7 +550,21 @@ impl<G: Game> RegionServer<G> {
                     self.repeat_redirect(link, now);
                     self.advance_join(link, now);
                 }
+                LinkState::Playing(id, player) if !self.has_link((id, player), link) => {
+                    self.set_link(link, LinkState::Parting, now);
+                }
                 LinkState::Playing(..) => {}
+                LinkState::Waiting { name, key, version }
+                    if now - since >= WAIT_FOR && !self.awaits(&name) =>
+                {
+                    self.look_for_host(link, (name, version, key), now);
+                }
+                LinkState::Expected(_, player, from)
+                    if (SAY_AGAIN..WAITING_FOR).contains(&(now - since))
+                        && self.is_elsewhere(player, from) =>
+                {
+                    self.follow_host(link, player, now);
+                }
                 LinkState::Parting if now - since < PARTING_FOR => {}
                 LinkState::Parting => self.close_link(link, Refusal::Closing),
                 LinkState::Expected(_, player, _) if self.has_unlinked(player).is_some() => {
@@ -539,12 +572,16 @@ impl<G: Game> RegionServer<G> {
                         self.welcome_waiting(region, player, now);
                     }
                 }
-                LinkState::Expected(ticket, _, from) if now - since < PENDING_FOR * 2 => {
+                LinkState::Expected(ticket, player, from) if now - since < WAITING_FOR => {
+                    let record = self.players.records.get(&player);
+                    if let Some(host) = record.and_then(|(_, record)| record.host()) {
+                        self.miss_session(host, player, now);
+                    }
                     let ready = BusMessage::Ready(ticket);
                     self.publish(Recipient::Server(from), ready, Micros::UNBOUNDED);
                 }
                 LinkState::Expected(..) | LinkState::Waiting { .. }
-                    if now - since < PENDING_FOR * 2 => {}
+                    if now - since < WAITING_FOR => {}
                 _ if now - since >= PENDING_FOR => {
                     self.reject_link(link, Refusal::HandshakeTimeout, "handshake timed out");
                 }
@@ -556,6 +593,52 @@ impl<G: Game> RegionServer<G> {
             self.mind_region_players(id, now);
         }
         self.forget_records();
+    }
+
+    /// Whether a link is that of a session here.
+    fn has_link(&self, (id, player): (RegionId, PlayerId), link: Link) -> bool {
+        let region = self.regions.get(&id);
+        let known = region.and_then(|region| region.sessions.link_of(player));
+        known.is_some_and(|(known, _)| known == Some(link))
+    }
+
+    /// Whether this server is about to take over a region with this player's session.
+    fn awaits(&self, name: &str) -> bool {
+        let noted =
+            |notes: &BTreeMap<PlayerId, SessionNote>| notes.values().any(|it| it.name == name);
+        let takes = self.standing.values().any(|it| it.watch.is_taking() && noted(&it.notes));
+        takes || self.awaited.values().any(noted)
+    }
+
+    /// A client waited for a takeover that does not come: it is sent to its host. It has shown its key.
+    fn look_for_host(&mut self, link: Link, who: (String, u8, ResumeKey), now: Micros) {
+        let (name, version, key) = who;
+        let join =
+            Join { name, version, resume: Some(key), region: None, probe: 0, redirect: None };
+        self.set_link(link, LinkState::Joining(join), now);
+        self.advance_join(link, now);
+    }
+
+    /// Whether a session that was to come here has gone elsewhere: its host died, or changed its mind.
+    fn is_elsewhere(&self, player: PlayerId, from: ServerId) -> bool {
+        let host = self.players.records.get(&player).and_then(|(_, record)| record.host());
+        let server = host.and_then(|host| self.owner_of(host));
+        server.is_some_and(|it| it != self.me && it != from)
+    }
+
+    /// A client waits for a session that does not come here: it is sent after it. It has shown a ticket.
+    fn follow_host(&mut self, link: Link, player: PlayerId, now: Micros) {
+        let Some((LinkState::Expected(ticket, ..), _)) = self.players.links.get(&link) else {
+            return;
+        };
+        let known = self.players.used.get(ticket).and_then(|it| it.1.clone());
+        let Some((expectation, version)) = known.filter(|it| it.0.player == Some(player.0)) else {
+            return;
+        };
+        let Expectation { name, resume, .. } = expectation;
+        let join = Join { name, version, resume, region: None, probe: 0, redirect: None };
+        self.set_link(link, LinkState::Joining(join), now);
+        self.advance_join(link, now);
     }
 
     /// Records of players that are none of this server's concern are not followed any more.

@@ -243,6 +243,11 @@ impl<G: Game> RegionServer<G> {
         }
     }
 
+    /// The regions that it is taking over from a silent owner.
+    pub fn taking(&self) -> impl Iterator<Item = RegionId> + '_ {
+        self.standing.iter().filter(|(_, it)| it.watch.is_taking()).map(|(id, _)| *id)
+    }
+
     /// Fences the logs of regions that the layout gives to this server.
     pub(super) fn open_regions(&mut self, now: Micros) {
         let Some((_, layout)) = self.layout.as_ref() else { return };

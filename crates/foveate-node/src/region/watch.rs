@@ -92,7 +92,10 @@ impl<G: Game> RegionServer<G> {
             }
             self.follow(*subject);
         }
-        let unneeded: Vec<Subject> = self.followed.difference(&needed).copied().collect();
+        // Which players' records are needed is known where they are forgotten.
+        let others = self.followed.difference(&needed);
+        let unneeded: Vec<Subject> =
+            others.filter(|it| !matches!(it, Subject::Player(_))).copied().collect();
         for subject in unneeded {
             let since = *self.unwanted.since.entry(subject).or_insert(now);
             if now - since < KEEP_FOR || self.appends.pending(subject).is_some() {

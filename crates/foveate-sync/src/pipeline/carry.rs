@@ -146,17 +146,19 @@ impl Publisher {
             let id = ObjectId(it.object);
             let known = self.store.find(id);
             let Some(slot) = known.or_else(|| dead_slot(&mut self.store, id)) else { continue };
-            let held = known.filter(|_| it.notice != CarriedNotice::Gone);
-            let base = it.state.and_then(|state| reference(&self.store, held?, &state));
+            // What was to be gone there is here: it may be another one by the same id, and is told whole.
+            let gone = it.notice == CarriedNotice::Gone;
+            let state = it.state.filter(|_| !gone);
+            let base = state.and_then(|state| reference(&self.store, known?, &state));
             let live = matches!(it.notice, CarriedNotice::None | CarriedNotice::Lingering(_));
-            match (held, base) {
+            match (known, base) {
                 _ if !live => {}
                 (None, _) => counts.unknown += 1,
                 (Some(_), Some(_)) => counts.kept += 1,
                 (Some(_), None) => counts.whole += 1,
             }
             let notice = match it.notice {
-                _ if held.is_none() => Notice::GoneDue,
+                _ if known.is_none() => Notice::GoneDue,
                 CarriedNotice::None | CarriedNotice::Gone => Notice::None,
                 CarriedNotice::Lingering(since) => Notice::Lingering(Tick(since)),
                 CarriedNotice::Freeze => Notice::FreezeDue,

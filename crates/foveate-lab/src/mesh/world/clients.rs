@@ -13,7 +13,7 @@ use foveate_node::client::ClientPhase;
 use foveate_node::game::PlayerId;
 use foveate_node::node::{Node, NodeInput, Remote};
 use foveate_node::outbox::{Link, Outgoing, RecordingOutbox};
-use foveate_node::region::layout::ServerId;
+use foveate_node::region::layout::{RegionId, ServerId};
 use foveate_node::server::Keys;
 use foveate_node::session::{ResumeKey, ServerContact};
 use foveate_wire::{Micros, ObjectId, Replicate, Tick};
@@ -26,6 +26,8 @@ const DIAL_AFTER: Micros = Micros(700_000);
 const NEAR: f32 = 7.0;
 /// How far a replica may be off: a quarter of a second's way and the view's own tolerance.
 const OFF: f32 = 8.0;
+/// What came within this was heard of late.
+const RECENT: Micros = Micros(250_000);
 /// A link whose server died ends after this.
 const LINK_TIMEOUT: Micros = Micros(4_000_000);
 
@@ -37,8 +39,8 @@ pub enum ClientHappening {
     ToClient(Link, Outgoing),
     /// Something arrives at a server.
     LinkDelivery(LinkDelivery),
-    /// A link that a client asked for is there, or not.
-    Dialled(usize, ServerId),
+    /// A link that a client asked for is there, or not; unless it has asked for another one since.
+    Dialled(usize, ServerId, u32),
     /// A link has ended, for the client.
     Ended(Link),
     /// A player leaves, or comes again.
@@ -57,14 +59,26 @@ enum LinkInput {
     Closed,
 }
 
-struct SimClient {
-    client: Client<Drift>,
-    name: String,
+pub(super) struct SimClient {
+    pub(super) client: Client<Drift>,
+    pub(super) name: String,
     number: u32,
     /// When it last had a link.
     linked: Micros,
     dialling: bool,
-    away: bool,
+    /// Counts what it asked for.
+    dial: u32,
+    pub(super) away: bool,
+    /// When a state came last.
+    heard: Micros,
+    /// Its host crashed: the region, and when.
+    pub(super) orphaned: Option<(RegionId, Micros)>,
+    /// Looks at which its belongings were not as they should be, in a row,
+    pub(super) amiss: u32,
+    /// and how.
+    pub(super) missing: String,
+    /// The highest count of its bag.
+    pub(super) count: u32,
     /// Looks at which something near was missing or far off, in a row; and the least of them.
     off: u32,
     /// What was wrong last.
@@ -73,21 +87,23 @@ struct SimClient {
     apart: u32,
 }
 
-struct SimLink {
-    client: usize,
-    server: ServerId,
+pub(super) struct SimLink {
+    pub(super) client: usize,
+    pub(super) server: ServerId,
     /// Messages arrive in order: none before the last one, towards the server and the client.
     ready: [Micros; 2],
 }
 
 /// All players.
 pub struct SimClients {
-    clients: Vec<SimClient>,
-    links: BTreeMap<Link, SimLink>,
+    pub(super) clients: Vec<SimClient>,
+    pub(super) links: BTreeMap<Link, SimLink>,
     next_link: u64,
     rng: fastrand::Rng,
     /// Replicas near players that were looked at, and how many were right: inside, and at borders.
     pub right: [[u64; 2]; 2],
+    /// How long players could not play after their host crashed, since that was noticed.
+    pub silences: Vec<Micros>,
 }
 
 /// How clients reach a server.
@@ -109,6 +125,7 @@ impl SimClients {
             next_link: u64::from(players) << 32,
             rng: fastrand::Rng::with_seed(seed ^ 0xc11e),
             right: [[0; 2]; 2],
+            silences: Vec::new(),
         }
     }
 
@@ -139,14 +156,20 @@ impl MeshWorld {
                 number: 0,
                 linked: Micros::ZERO,
                 dialling: false,
+                dial: 0,
                 away: false,
+                heard: Micros::ZERO,
+                orphaned: None,
+                amiss: 0,
+                missing: String::new(),
+                count: 0,
                 off: 0,
                 wrong: String::new(),
                 apart: 0,
             });
             let first = Micros(2_000_000 + self.clients.rng.u64(..2_000_000));
             self.agenda.plan(first, Happening::Client(ClientHappening::Wake(at)));
-            if at % 4 == 3 {
+            if at % 2 == 1 {
                 let change = Micros(20_000_000 + self.clients.rng.u64(..20_000_000));
                 self.agenda.plan(change, Happening::Client(ClientHappening::Change(at)));
             }
@@ -158,7 +181,7 @@ impl MeshWorld {
             ClientHappening::Wake(at) => self.wake_client(at),
             ClientHappening::ToClient(link, outgoing) => self.deliver_to_client(link, outgoing),
             ClientHappening::LinkDelivery(it) => self.deliver_to_server(it),
-            ClientHappening::Dialled(at, server) => self.dialled(at, server),
+            ClientHappening::Dialled(at, server, dial) => self.dialled(at, server, dial),
             ClientHappening::Ended(link) => self.end_link(link),
             ClientHappening::Change(at) => self.change_client(at),
         }
@@ -180,6 +203,7 @@ impl MeshWorld {
         self.plan_client(super::super::run::ROUND, ClientHappening::Wake(at));
         self.ship_client(at, out);
         self.mind_client(at);
+        self.note_play(at);
     }
 
     /// Dials where the client wants to go, or anywhere if it has no link for long.
@@ -188,8 +212,10 @@ impl MeshWorld {
         while it.client.poll().is_some() {}
         if let Some(server) = it.client.take_dial().as_ref().and_then(server_at) {
             it.dialling = true;
+            it.dial += 1;
+            let dial = it.dial;
             let wait = self.delay() + self.delay();
-            return self.plan_client(wait, ClientHappening::Dialled(at, server));
+            return self.plan_client(wait, ClientHappening::Dialled(at, server, dial));
         }
         let it = &mut self.clients.clients[at];
         let refused = matches!(it.client.phase(), ClientPhase::Refused(..));
@@ -199,22 +225,25 @@ impl MeshWorld {
         }
         if !linked && !it.dialling && !it.away && self.now - it.linked >= DIAL_AFTER {
             it.dialling = true;
+            let dial = it.dial;
             let up: Vec<ServerId> = self.processes.keys().copied().collect();
             if let Some(server) = self.clients.rng.choice(up) {
                 let wait = self.delay() + self.delay();
-                self.plan_client(wait, ClientHappening::Dialled(at, server));
+                self.plan_client(wait, ClientHappening::Dialled(at, server, dial));
             }
         }
     }
 
-    fn dialled(&mut self, at: usize, server: ServerId) {
+    fn dialled(&mut self, at: usize, server: ServerId, dial: u32) {
+        if self.clients.clients[at].dial != dial {
+            return;
+        }
         self.clients.clients[at].dialling = false;
         if self.clients.clients[at].away {
             return;
         }
         if !self.processes.contains_key(&server) {
             self.clients.clients[at].client.unreachable();
-            self.clients.clients[at].linked = self.now;
             return;
         }
         self.clients.next_link += 1;
@@ -292,6 +321,10 @@ impl MeshWorld {
         let client = &mut self.clients.clients[at].client;
         match &outgoing {
             Outgoing::Datagram(bytes) => {
+                if client.host_link() == Some(link) {
+                    self.clients.clients[at].heard = self.now;
+                }
+                let client = &mut self.clients.clients[at].client;
                 client.handle(self.now, NodeInput::Datagram(link, bytes), &mut out);
             }
             Outgoing::Message(bytes) => {
@@ -355,15 +388,19 @@ impl MeshWorld {
         }
     }
 
-    /// A player leaves for a while, or comes again.
+    /// A player leaves for a while or vanishes, or comes again.
     fn change_client(&mut self, at: usize) {
-        let wait = Micros(6_000_000 + self.clients.rng.u64(..10_000_000));
+        let wait = Micros(1_000_000 + self.clients.rng.u64(..12_000_000));
         self.plan_client(wait, ClientHappening::Change(at));
+        let (says_so, calm) = (self.clients.rng.u8(..3) > 0, self.calm);
         let it = &mut self.clients.clients[at];
         let mut out = RecordingOutbox::default();
-        it.away = !it.away && it.client.joined().is_some() && !self.calm;
+        it.away = !it.away && it.client.joined().is_some() && !calm;
         if it.away {
-            it.client.leave(&mut out);
+            if says_so {
+                it.client.leave(&mut out);
+            }
+            it.orphaned = None;
             it.client = Client::new(Arc::clone(&self.game), &it.name, &[]);
         }
         let links = self.clients.links.iter().filter(|(_, link)| link.client == at);
@@ -373,6 +410,24 @@ impl MeshWorld {
         for link in links.into_iter().filter(|_| away) {
             self.plan_client(Micros(200_000), ClientHappening::Ended(link));
         }
+    }
+
+    /// Whether a player plays: the session's host hosts it, may act, and was heard of late.
+    pub(super) fn plays(&self, at: usize) -> bool {
+        let it = &self.clients.clients[at];
+        let Some((joined, link)) = it.client.joined().zip(it.client.host_link()) else {
+            return false;
+        };
+        let server = self.clients.links.get(&link).map(|link| link.server);
+        let Some(process) = server.and_then(|server| self.processes.get(&server)) else {
+            return false;
+        };
+        let clock = process.clock(self.now);
+        let mut hosted = process.node.hosted_players();
+        let hosts = hosted.any(|(region, player, _)| {
+            player == joined.player && process.node.may_act_until(region) > clock
+        });
+        hosts && !process.paused && self.now - it.heard <= RECENT
     }
 
     /// Compares what clients see near them with what is there.
@@ -408,6 +463,7 @@ impl MeshWorld {
             let Some(joined) = it.client.joined().filter(|_| !it.away) else { continue };
             let Some(me) = truth.get(&joined.avatar).copied() else {
                 it.off += 1;
+                it.wrong = "its avatar is nowhere".to_owned();
                 continue;
             };
             let tick = it.client.tick_now(self.now);
@@ -444,17 +500,19 @@ impl MeshWorld {
     /// In the end: every client is in, sees what is near, and each input was used once.
     pub fn judge_clients(&mut self) {
         let mut found = Vec::new();
-        for it in self.clients.clients.iter().filter(|it| !it.away) {
-            let name = &it.name;
+        for (at, it) in self.clients.clients.iter().enumerate().filter(|(_, it)| !it.away) {
+            let (name, place) = (&it.name, self.whereabouts(at));
             if it.client.joined().is_none() {
-                let text = format!("{name} is not in: {:?}", it.client.phase());
-                found.push((FindingKind::Stuck, text));
+                found.push((FindingKind::Stuck, format!("{name} is not in; {place}")));
             } else if it.apart >= 15 {
-                found
-                    .push((FindingKind::Stuck, format!("{name}'s host does not have its session")));
+                let text = format!("{name}'s host does not have its session; {place}");
+                found.push((FindingKind::Stuck, text));
             } else if it.off >= 15 {
-                found.push((FindingKind::Diverged, format!("{name}: {}", it.wrong)));
+                found.push((FindingKind::Diverged, format!("{name}: {}; {place}", it.wrong)));
             }
+        }
+        for it in self.clients.clients.iter().filter(|it| it.amiss >= 15) {
+            found.push((FindingKind::PlayerLost, format!("{}: {}", it.name, it.missing)));
         }
         let schema = foveate_node::game::Game::schema(&*self.game);
         if let Some(kind) = schema.kind(AVATAR) {
