@@ -315,7 +315,7 @@ impl<G: Game> RegionServer<G> {
     fn take_session(
         &mut self,
         (id, link): (RegionId, Option<Link>),
-        state: CarriedSession<G::Input>,
+        mut state: CarriedSession<G::Input>,
         (epoch, stream, recent): (u32, u32, Vec<(u16, Vec<u8>)>),
         anew: bool,
     ) {
@@ -324,6 +324,9 @@ impl<G: Game> RegionServer<G> {
         let Some(region) = self.regions.get_mut(&id) else { return };
         let Region { sessions, simulation, hosted, .. } = region;
         let version = state.version;
+        // A session that began anew after a crash has a client that knows the former one.
+        let anew = anew || state.untold;
+        state.untold = anew;
         let carried = sessions.carry_in(simulation, state, link.filter(|_| !anew), now);
         let Some(counts) = carried else { return };
         region.orphans.remove(&player);
