@@ -362,7 +362,7 @@ impl<G: Game> RegionServer<G> {
     fn take_session(
         &mut self,
         (id, link): (RegionId, Option<Link>),
-        state: CarriedSession<G::Input>,
+        mut state: CarriedSession<G::Input>,
         mut of_host: HostedSession,
         anew: bool,
     ) {
@@ -375,6 +375,9 @@ impl<G: Game> RegionServer<G> {
         let Some(region) = self.regions.get_mut(&id) else { return };
         let Region { sessions, simulation, hosted, .. } = region;
         let version = state.version;
+        // A session that began anew after a crash has a client that knows the former one.
+        let anew = anew || state.untold;
+        state.untold = anew;
         let carried = sessions.carry_in(simulation, state, link.filter(|_| !anew), now);
         let Some(counts) = carried else { return };
         region.orphans.remove(&player);

@@ -46,6 +46,8 @@ pub struct CarriedSession<I> {
     pub tick: u32,
     /// The player is leaving.
     pub leaving: bool,
+    /// No client was told of this session: the client that takes it up is told anew.
+    pub untold: bool,
     /// What the client knows.
     pub observer: CarriedObserver,
 }
@@ -101,6 +103,7 @@ impl<G: Game> PlayerSessions<G> {
         let avatar = self.game.avatar_of(player);
         let mut session = PlayerSession::new((player, avatar), name, observer, resume, now);
         (session.budget, session.version, session.view) = (self.settings.budget, version, view);
+        session.untold = true;
         session.credit = Credit::new(self.settings.work, now);
         session.leave_link(now);
         self.place(session);
@@ -149,7 +152,7 @@ impl<G: Game> PlayerSessions<G> {
         let observer = simulation.publisher.add(observer.with_budget(allowance(budget)));
         self.observe(at, observer);
         let Some(session) = &mut self.sessions[at as usize] else { return false };
-        (session.version, session.leaving) = (version, false);
+        (session.version, session.leaving, session.untold) = (version, false, false);
         if let Some(old) = session.link.take() {
             self.by_link.remove(&old);
         }
@@ -194,6 +197,7 @@ impl<G: Game> PlayerSessions<G> {
             reliable: session.waiting_reliable().to_vec(),
             tick: simulation.publisher.store.tick().0,
             leaving: session.leaving,
+            untold: session.untold,
             observer,
         };
         Some((state, session.link))
@@ -240,6 +244,7 @@ impl<G: Game> PlayerSessions<G> {
         session.credit = Credit::new(self.settings.work, now);
         (session.version, session.view, session.leaving) =
             (state.version, state.view, state.leaving);
+        session.untold = state.untold;
         (session.budget, session.watched) = (budget, state.watched.map(ObjectId));
         match link {
             Some(link) => session.come_back(link, now),

@@ -91,6 +91,8 @@ pub(super) struct PlayerSession<G: Game> {
     pub joins: Credit,
     /// The player is leaving, which takes a while in a world on many servers.
     pub leaving: bool,
+    /// No client was told of this session yet: what a client knows is of another one.
+    pub untold: bool,
 }
 
 impl<G: Game> PlayerSession<G> {
@@ -133,6 +135,7 @@ impl<G: Game> PlayerSession<G> {
             watches: Credit::new(WorkBudget::WATCHES, now),
             joins: Credit::new(WorkBudget::JOINS, now),
             leaving: false,
+            untold: false,
         }
     }
 

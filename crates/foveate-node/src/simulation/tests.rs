@@ -164,3 +164,24 @@ fn events_reach_observers_near_the_line() {
     assert!(!shot.reaches([50.0, 6.0, 0.0]) && !shot.reaches([106.0, 0.0, 0.0]));
     assert!(EventArea::Point { at: [1.0; 3], radius: 0.1 }.reaches([1.0; 3]));
 }
+
+#[test]
+fn a_session_that_began_anew_says_so_until_a_client_was_told() {
+    use crate::outbox::{Link, RecordingOutbox};
+    use crate::session::{MOVING_SESSIONS, ResumeKey};
+    use crate::sessions::{Entrant, PlayerSessions, ServerSettings};
+    let (mut simulation, player, now) = (simulation(), PlayerId(7), Micros::ZERO);
+    let (game, key) = (Arc::clone(&simulation.game), ResumeKey([1; 16]));
+    let settings = ServerSettings::default();
+    let mut sessions = PlayerSessions::new(game, settings, Box::new(move || key));
+    let (name, version) = ("ada".to_owned(), MOVING_SESSIONS);
+    let entrant = Entrant { player, name, version, resume: key, view: 0 };
+    assert!(sessions.begin(&mut simulation, entrant, now));
+    let (state, _) = sessions.carry_out(&mut simulation, player).expect("it is here");
+    assert!(state.untold, "its client knows what the former host said");
+    assert!(sessions.carry_in(&mut simulation, state, None, now).is_some());
+    let mut out = RecordingOutbox::default();
+    assert!(sessions.attach(&mut simulation, player, (Link(1), version), now, &mut out));
+    let (state, _) = sessions.carry_out(&mut simulation, player).expect("it is here");
+    assert!(!state.untold, "the client was told anew");
+}
