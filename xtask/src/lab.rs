@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_result_that_lacks_something_is_refused_by_name() {
         for (text, missing) in [
-            ("table for people", "no JSON"),
+            ("table for people", "not JSON"),
             (r#"{"experiment": "", "seed": 7, "rows": [1]}"#, "`experiment`"),
             (r#"{"experiment": "a3", "rows": [1]}"#, "`seed`"),
             (r#"{"experiment": "a3", "seed": 7}"#, "lacks the list `rows`"),

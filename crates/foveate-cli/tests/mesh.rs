@@ -2,10 +2,10 @@
 
 mod region_support;
 
-use region_support::{Process, eventually, get, regions, scratch};
+use region_support::{Process, eventually, get, regions, room, scratch};
 
 fn mesh(file: &str, regions: &str) -> Process {
-    let listen = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--players", "64"];
+    let listen = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--players", room()];
     let arguments = [&["mesh", "--regions", regions, "--data", file][..], &listen].concat();
     Process::start(&arguments)
 }

@@ -4,11 +4,11 @@
 mod bots;
 mod region_support;
 
-use bots::{BOTS, Bots, players, settle, world};
-use region_support::{Process, eventually, scratch};
+use bots::{Bots, kept, players};
+use region_support::{Process, eventually, regions, room, scratch};
 
 fn mesh(file: &str, listen: &str) -> Process {
-    let options = ["--listen", listen, "--metrics", "127.0.0.1:0", "--players", "64"];
+    let options = ["--listen", listen, "--metrics", "127.0.0.1:0", "--players", room()];
     Process::start(&[&["mesh", "--regions", "4", "--data", file][..], &options].concat())
 }
 
@@ -24,6 +24,16 @@ fn addresses(process: &Process, count: usize) -> String {
     })
 }
 
+/// Waits until so many regions are run by one server each, and own something.
+fn settle(processes: &[&Process], count: usize) {
+    eventually(|| {
+        let seen = regions(processes);
+        let one = seen.values().all(|it| it.acting.len() == 1);
+        let full = seen.values().map(|it| it.owned).sum::<usize>() > 0;
+        if seen.len() == count && one && full { Ok(()) } else { Err(format!("{seen:?}")) }
+    });
+}
+
 #[test]
 fn bots_cross_borders_and_none_is_out_or_in_twice() {
     let folder = scratch("mesh-players");
@@ -31,22 +41,26 @@ fn bots_cross_borders_and_none_is_out_or_in_twice() {
     let mut process = mesh(file.to_str().expect("plain letters"), "127.0.0.1:0");
     let servers = addresses(&process, 4);
     settle(&[&process], 4);
-    let before = world(&[&process]);
+    let before = kept(&[&process]);
     let bots = Bots::start(&servers, 20);
     eventually(|| match players(&[&process]) {
-        BOTS => Ok(()),
-        found => {
-            Err(format!("{found} of {BOTS} players: {}\n{}", bots.process.text(), process.text()))
-        }
+        found if found == bots.count => Ok(()),
+        found => Err(format!(
+            "{found} of {} players: {}\n{}",
+            bots.count,
+            bots.process.text(),
+            process.text()
+        )),
     });
+    let count = bots.count;
     let figures = bots.figures();
-    assert_eq!(figures["connected"], BOTS);
+    assert_eq!(figures["connected"], count);
     assert_eq!((&figures["rejoins"], &figures["malformed"]), (&0.into(), &0.into()), "{figures}");
     assert!(figures["moves"].as_u64() > Some(0), "bots crossed borders: {figures}");
     assert!(figures["silent_ms_max"].as_f64() < Some(2_000.0), "{figures}");
     // Everybody has left, with what they carried.
     eventually(|| {
-        let (players, after) = (players(&[&process]), world(&[&process]));
+        let (players, after) = (players(&[&process]), kept(&[&process]));
         let same = after == before;
         if players == 0 && same { Ok(()) } else { Err(format!("{players}: {before:?} {after:?}")) }
     });

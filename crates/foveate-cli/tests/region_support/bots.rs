@@ -1,15 +1,19 @@
 //! Players at region servers, and what servers say of them.
 
-use super::region_support::{Process, eventually, label, regions};
+use super::region_support::{Process, label, room};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Players of a test.
-pub const BOTS: usize = 24;
+/// Players of a test: 24, unless `FOVEATE_BOTS` says otherwise.
+fn count() -> usize {
+    std::env::var("FOVEATE_BOTS").ok().and_then(|count| count.parse().ok()).unwrap_or(24)
+}
 
 /// Bots that play, and say in the end how it was.
 pub struct Bots {
     pub process: Process,
+    /// How many they are.
+    pub count: usize,
     file: PathBuf,
 }
 
@@ -21,7 +25,8 @@ impl Bots {
             std::process::id(),
             servers.len()
         ));
-        let (count, seconds) = (BOTS.to_string(), seconds.to_string());
+        let bots = count();
+        let (count, seconds) = (bots.to_string(), seconds.to_string());
         let path = file.to_str().expect("plain letters");
         let process = Process::spawn(&[
             "bots",
@@ -30,13 +35,13 @@ impl Bots {
             "--count",
             &count,
             "--players",
-            "64",
+            room(),
             "--seconds",
             &seconds,
             "--json",
             path,
         ]);
-        Bots { process, file }
+        Bots { process, count: bots, file }
     }
 
     /// Waits for the end; the figures.
@@ -67,17 +72,9 @@ pub fn players(processes: &[&Process]) -> usize {
     sum(processes, "foveate_region_players{").values().sum()
 }
 
-/// Objects that regions own, by kind.
-pub fn world(processes: &[&Process]) -> BTreeMap<String, usize> {
-    sum(processes, "foveate_region_owned{")
-}
-
-/// Waits until so many regions are run by one server each, and own something.
-pub fn settle(processes: &[&Process], count: usize) {
-    eventually(|| {
-        let seen = regions(processes);
-        let one = seen.values().all(|it| it.acting.len() == 1);
-        let full = seen.values().map(|it| it.owned).sum::<usize>() > 0;
-        if seen.len() == count && one && full { Ok(()) } else { Err(format!("{seen:?}")) }
-    });
+/// Objects that do not come and go with players, by kind.
+pub fn kept(processes: &[&Process]) -> BTreeMap<String, usize> {
+    let mut all = sum(processes, "foveate_region_owned{");
+    all.retain(|kind, _| kind != "avatar" && kind != "unit");
+    all
 }

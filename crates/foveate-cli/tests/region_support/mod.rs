@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -101,6 +101,12 @@ impl Drop for Process {
         self.child.kill().unwrap_or(());
         let _ = self.child.wait();
     }
+}
+
+/// Players that the world of a test is made for: 64, unless `FOVEATE_PLAYERS` says otherwise.
+pub fn room() -> &'static str {
+    static ROOM: OnceLock<String> = OnceLock::new();
+    ROOM.get_or_init(|| std::env::var("FOVEATE_PLAYERS").unwrap_or_else(|_| "64".to_owned()))
 }
 
 /// Asks repeatedly until there is an answer.

@@ -1,6 +1,6 @@
 //! Region servers of a world on a NATS server.
 
-use super::region_support::{Process, RegionView, eventually, regions};
+use super::region_support::{Process, RegionView, eventually, regions, room};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub fn key(folder: &Path, name: &str) -> String {
 }
 
 pub fn arguments<'a>(broker: &'a str, key: &'a str) -> Vec<&'a str> {
-    let listen = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--players", "64"];
+    let listen = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--players", room()];
     let world = ["region", "--fixed", "--world", "meadow", "--nats", broker, "--key-file", key];
     [&world[..], &listen[..]].concat()
 }

@@ -1,22 +1,21 @@
-//! Which path an id names.
+//! Finds a path by the id in its packets.
 //!
-//! Ids are made with a key, so that they are spread evenly and no other side can choose them: their own bits say
-//! where in the table to look, and nearly always they are there. A sorted map touches four times as much memory,
-//! which with a thousand links is no longer in the cache when the next packet comes.
+//! Ids are made with a key: they are spread evenly, and the other side cannot choose them. Their own bits are therefore
+//! the place in the table. A sorted map of a few thousand ids reads several nodes for each packet.
 
 use super::PathId;
 
 /// The link's index and the path's number.
 type Path = (u32, u32);
 
-/// Places that the table begins with.
+/// Places of the smallest table.
 const FEWEST: usize = 16;
 
-/// Paths by the ids that their packets name. At most half of its places are taken: a look-up, of an id that is made up,
-/// too, ends after a few.
+/// Paths by the id in their packets. At most half of the places are used, so that every look-up ends after a few, also
+/// that of an invented id.
 #[derive(Default)]
 pub(crate) struct PathTable {
-    /// As many as a power of two; each id stands at the place that its bits name, or at one of those that follow.
+    /// A power of two; each id is at the place given by its bits, or at the next one that was free.
     places: Vec<Option<(PathId, Path)>>,
     taken: usize,
 }
@@ -42,7 +41,7 @@ impl PathTable {
     pub(crate) fn remove(&mut self, id: PathId) {
         let Some(mut gap) = self.find(id) else { return };
         self.taken -= 1;
-        // Those that had to stand farther on move up, so that no search ends at the gap before it has met them.
+        // Ids that were placed farther on because of this one move up: a search ends at a gap.
         let mut at = gap;
         loop {
             self.places[gap] = None;
@@ -50,7 +49,7 @@ impl PathTable {
                 at = self.after(at);
                 let Some((id, _)) = self.places[at] else { return };
                 let last = self.places.len() - 1;
-                // How far it is from its own place, and how far the gap is.
+                // The distances from its own place, and from the gap.
                 let (own, free) = (at.wrapping_sub(self.home(id)), at.wrapping_sub(gap));
                 if own & last >= free & last {
                     break at;
@@ -61,7 +60,7 @@ impl PathTable {
         }
     }
 
-    /// Where an id stands.
+    /// The place of an id.
     fn find(&self, id: PathId) -> Option<usize> {
         if self.places.is_empty() {
             return None;
@@ -76,7 +75,7 @@ impl PathTable {
         None
     }
 
-    /// Writes an id that is not there into the first free place from its own on.
+    /// Adds an id that is not in the table, at the first free place from its own on.
     fn put(&mut self, id: PathId, path: Path) {
         let mut at = self.home(id);
         while self.places[at].is_some() {
