@@ -60,9 +60,9 @@ pub struct SessionTransfer<I> {
     pub stream: u32,
     /// The ticket with which the client has entered at the next host.
     pub ticket: Option<Ticket>,
-    /// The last inputs that were used or sent on, with their numbers.
+    /// The last inputs that were used or sent on.
     pub recent: Vec<(u16, Vec<u8>)>,
-    /// The region that inputs were last sent to, and its epoch then.
+    /// The region that the inputs were last sent to, and its epoch then.
     pub sent_to: Option<(RegionId, u32)>,
     /// The client knows of too much: it is told anew.
     pub anew: bool,

@@ -33,7 +33,7 @@ pub(super) struct HostedSession {
     pub recent: VecDeque<(u16, Vec<u8>)>,
     /// The region that inputs were last sent to, and its epoch then.
     pub sent_to: Option<(RegionId, u32)>,
-    /// The append that moves the session was asked for long ago: the server that it names may host the session already.
+    /// The append that moves the session was asked for long ago: the region that it names may host the session already.
     pub held: bool,
     /// The player is leaving, and the avatar is nowhere, since then.
     pub nowhere_since: Option<Micros>,

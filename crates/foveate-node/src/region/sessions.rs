@@ -33,9 +33,9 @@ const MAX_TICKETS: usize = 8_192;
 pub const TICKET_FOR: Micros = Micros(10_000_000);
 /// A link without a session is closed after this.
 const PENDING_FOR: Micros = Micros(15_000_000);
-/// The longest that a client waits for a session.
+/// A client that waits for a session is kept waiting for this at most.
 const WAITING_FOR: Micros = Micros(30_000_000);
-/// The longest that a client waits at a standby that does not take over.
+/// A client waits so long at a standby that does not take over.
 const WAIT_FOR: Micros = Micros(2_500_000);
 /// A client that was told to go elsewhere may stay for so long.
 const PARTING_FOR: Micros = Micros(2_000_000);

@@ -73,9 +73,9 @@ pub(super) struct SimClient {
     heard: Micros,
     /// Its host crashed: the region, and when.
     pub(super) orphaned: Option<(RegionId, Micros)>,
-    /// Consecutive checks in which its objects were not as they should be.
+    /// Looks at which its belongings were not as they should be, in a row.
     pub(super) amiss: u32,
-    /// What was wrong with them at the last check.
+    /// What is not as it should be.
     pub(super) missing: String,
     /// The highest count of its bag.
     pub(super) count: u32,
