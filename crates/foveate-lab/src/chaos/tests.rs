@@ -80,14 +80,6 @@ fn peers_agree_although_clocks_were_wrong() {
     assert_eq!(report.violations, [], "seed 14");
 }
 
-/// The owner that a peer knew had the object no more and was silent about it, and the states of the one that had it
-/// came too early to be believed: these are claims to be asked about.
-#[test]
-fn a_state_that_came_too_early_is_asked_about_when_the_known_owner_is_silent() {
-    let report = run_peers(ChaosSpec::among_peers(1045, MINUTE * 10)).unwrap();
-    assert_eq!(report.violations, [], "seed 1045");
-}
-
 #[test]
 fn peers_agree_after_crashes_pauses_and_partitions() {
     for seed in 1..=3 {

@@ -64,8 +64,6 @@ const CLOCK_SLACK: f32 = 1.5;
 const CLOCK_SHARE: f32 = 16.0;
 /// The least and the most rounds that one review adjusts by.
 const CLOCK_STEP: (f32, f32) = (0.02, 5.0);
-/// An owner that was claimed and sends no state for this long may not have the object.
-const MUTE_AFTER: Micros = Micros(3_000_000);
 /// Reviews between two dials of a lost peer.
 const RETRY_LOOKS: u32 = 3;
 
@@ -105,8 +103,6 @@ impl<G: Game> Peer<G> {
     /// Applies states that could not be applied on arrival: those of a new owner before its claim
     /// was accepted, and those from the future by a wrong clock. They were acknowledged, so they
     /// are not sent again unless something changes.
-    /// Where the known owner sends no state of an object, a state from another peer is a claim that is asked
-    /// about, however long ago it arrived.
     fn apply_missed_states(&mut self, now: Micros) {
         let latest = self.tick_at(now).plus(MAX_AHEAD);
         let mut missed = Vec::new();
@@ -118,8 +114,7 @@ impl<G: Game> Peer<G> {
                 let is_missed = match self.ownership.ghost(id) {
                     Some(known) => {
                         let is_new = known.source.is_none() || tick.is_after(known.tick);
-                        let is_mute = known.source.is_none() && now - known.heard >= MUTE_AFTER;
-                        if known.claim == claim { is_new } else { is_mute }
+                        known.claim == claim && is_new
                     }
                     None => self.my_claim(id).is_none(),
                 };
