@@ -438,8 +438,7 @@ impl Observer {
         self.by_alias.reserve_exact(pairs.saturating_sub(self.by_alias.len()));
         self.free_aliases.reserve_exact(pairs.saturating_sub(self.free_aliases.len()));
         self.closed.reserve_exact(pairs / 4);
-        // Acknowledgements come after a round or two: few of the pairs are under way by then.
-        self.link.reserve(pairs / 4);
+        self.link.reserve(pairs * 3 / 4);
     }
 
     /// Forgets a pair; its alias may be used again, its slot too.
