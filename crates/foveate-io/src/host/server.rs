@@ -206,7 +206,7 @@ impl<G: Game, A: Authenticator, E: LinkEndpoint> ServerHost<G, A, E> {
     }
 
     /// Events of operators' pages since the last call: connected, message, closed. Answer with
-    /// [`Endpoint::send_message`]. Only the newest [`MAX_OBSERVER_EVENTS`] are kept.
+    /// [`Endpoint::send_message`]. Only the newest [`MAX_OBSERVER_EVENTS`](super::MAX_OBSERVER_EVENTS) are kept.
     pub fn observers(&mut self) -> std::collections::vec_deque::Drain<'_, LinkEvent> {
         self.observers.events.drain(..)
     }
