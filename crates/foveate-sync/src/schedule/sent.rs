@@ -16,9 +16,6 @@ const REORDERED: u16 = 3;
 pub const MAX_IN_FLIGHT: usize = 256;
 /// Packets that are in flight on most links: a second's worth.
 const USUAL_IN_FLIGHT: usize = 24;
-/// After so many acknowledgements in a row that leave most of a queue's memory unused, it is given back: about three
-/// seconds.
-const ROOMY: u8 = 64;
 /// Round trip assumed before the first acknowledgement.
 const FIRST_RTT: Micros = Micros(200_000);
 /// No link is given up on faster than this.
@@ -237,15 +234,11 @@ struct Queue<T> {
     /// Those before `first` have left.
     items: Vec<T>,
     first: usize,
-    /// What memory is kept for, however little is in it.
-    reserved: usize,
-    /// How often in a row it was found to need a quarter of its memory at most.
-    roomy: u8,
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Queue<T> {
-        Queue { items: Vec::new(), first: 0, reserved: 0, roomy: 0 }
+        Queue { items: Vec::new(), first: 0 }
     }
 }
 
@@ -267,23 +260,10 @@ impl<T> Queue<T> {
         self.first += count;
         if self.first > self.items.len() - self.first {
             self.move_up();
-            self.give_back();
-        }
-    }
-
-    /// Who has just joined is told everything at once, and needs little room ever after: what was needed then only is
-    /// given back.
-    fn give_back(&mut self) {
-        let needed = self.reserved.max(4 * self.items.len());
-        self.roomy = if self.items.capacity() > needed { self.roomy + 1 } else { 0 };
-        if self.roomy == ROOMY {
-            self.roomy = 0;
-            self.items.shrink_to(self.reserved.max(2 * self.items.len()));
         }
     }
 
     fn reserve(&mut self, items: usize) {
-        self.reserved = items;
         self.items.reserve_exact(items);
     }
 
@@ -368,22 +348,6 @@ mod tests {
             assert_eq!(queue[..], Vec::from_iter((n + 1).saturating_sub(40)..=n), "in order");
             assert!(queue.items.capacity() <= 60, "{} for 40", queue.items.capacity());
         }
-    }
-
-    #[test]
-    fn memory_for_what_was_told_at_once_is_given_back_and_then_kept() {
-        let mut queue = Queue::default();
-        queue.reserve(96);
-        (0..1_000u32).for_each(|n| queue.push(n));
-        queue.drop_first(1_000);
-        assert!(queue.items.capacity() >= 1_000, "it may be needed again at once");
-        let mut rooms = Vec::new();
-        for n in 0..10 * u32::from(ROOMY) {
-            (0..20).for_each(|_| queue.push(n));
-            queue.drop_first(20);
-            rooms.push(queue.items.capacity());
-        }
-        assert!(rooms[usize::from(ROOMY)..].iter().all(|room| *room == 96), "{rooms:?}");
     }
 
     #[test]
