@@ -3,6 +3,7 @@
 use crate::geometry::Point;
 use crate::map::ArenaMap;
 use foveate_sync::interest::{Line, Visibility};
+use foveate_wire::Position;
 use std::sync::Arc;
 
 /// The map's walls, for views with a line of sight.
@@ -18,7 +19,7 @@ pub struct Walls {
 
 impl Visibility for Walls {
     fn visible(&self, line: &Line) -> bool {
-        let point = |at: [f32; 3]| Point::new(f64::from(at[0]), f64::from(at[1]));
+        let point = |at: Position| Point::new(f64::from(at[0]), f64::from(at[1]));
         let (from, to) = (point(line.from), point(line.to));
         if self.map.line_of_sight(from, to) {
             return true;
@@ -54,7 +55,7 @@ mod tests {
         let map = Arc::new(ArenaMap::with_obstacles(100.0, vec![block.expect("convex")]));
         let sees = |slack: f64, y: f32| {
             let walls = Walls { map: Arc::clone(&map), slack };
-            let (from, to) = ([30.0, y, 0.0], [60.0, y, 0.0]);
+            let (from, to) = ([30.0, y].into(), [60.0, y].into());
             let (object, tick) = (ObjectId(1), Tick(1));
             walls.visible(&Line { pivot: None, object, from, to, tick })
         };

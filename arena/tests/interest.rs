@@ -145,12 +145,11 @@ impl Match {
             let Some(me) = client.joined() else { continue };
             let Some(here) = world.get::<Avatar>(me.avatar) else { continue };
             for (object, truth) in avatars.iter().filter(|(object, _)| *object != me.avatar) {
-                let flat = |at: [f32; 2]| [at[0], at[1], 0.0];
                 let line = Line {
                     pivot: Some(me.avatar),
                     object: *object,
-                    from: flat(here.pos),
-                    to: flat(truth.pos),
+                    from: here.pos.into(),
+                    to: truth.pos.into(),
                     tick,
                 };
                 let away = (here.pos[0] - truth.pos[0]).hypot(here.pos[1] - truth.pos[1]);

@@ -3,7 +3,7 @@ use crate::game::kinds::{TeamBase, point};
 use crate::game::{ArenaEvent, Setup};
 use crate::practice::Practice;
 use foveate_node::game::{Game, Scene};
-use foveate_wire::{KindId, Schema, Tick};
+use foveate_wire::{KindId, Metres, Position, Schema, Tick};
 
 const MINUTES: u32 = 2;
 const BOTS: usize = 60;
@@ -76,7 +76,7 @@ impl Scene for Own<'_> {
         }
         mine
     }
-    fn near(&self, _: [f32; 3], _: f32, _: &mut Vec<ObjectId>) {}
+    fn near(&self, _: Position, _: Metres, _: &mut Vec<ObjectId>) {}
     fn of_kind(&self, _: KindId, _: &mut Vec<ObjectId>) {}
 }
 

@@ -112,7 +112,7 @@ mod tests {
         let sight = ArenaHost::default().walled_world(3).sight;
         let places = places(3);
         let seen = places.iter().filter(|pose| {
-            let (from, to) = (places[0].pos, pose.pos);
+            let (from, to) = (places[0].pos.into(), pose.pos.into());
             let (object, tick) = (ObjectId(1), Tick(1));
             sight.visible(&Line { pivot: None, object, from, to, tick })
         });

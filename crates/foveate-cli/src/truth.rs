@@ -1,7 +1,7 @@
 //! True places, and places of replicas: two files written by two processes, which are compared afterwards.
 
 use foveate_sync::{ReplicaSet, Store};
-use foveate_wire::{ObjectId, Tick};
+use foveate_wire::{ObjectId, Position, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -24,7 +24,7 @@ impl Truth {
             return Ok(());
         }
         for (id, slot) in store.iter() {
-            let [x, y, z] = store.position(slot);
+            let Position([x, y, z]) = store.position(slot);
             writeln!(self.0, "{} {} {x} {y} {z}", tick.0, id.0)?;
         }
         self.0.flush()
@@ -41,7 +41,7 @@ impl Truth {
             if view.life() != foveate_sync::replica::Life::Live {
                 continue;
             }
-            let Some([x, y, z]) = view.predicted(tick) else { continue };
+            let Some(Position([x, y, z])) = view.predicted(tick) else { continue };
             writeln!(self.0, "{} {} {x} {y} {z} {}", tick.0, view.id().0, me.0)?;
         }
         self.0.flush()
@@ -66,7 +66,7 @@ impl TraceRecorder {
         for (id, slot) in store.iter() {
             let Some((lane, steps)) = store.kind(slot).yaw else { continue };
             let yaw = store.lanes(slot)[lane] as f32 * 360.0 / steps as f32;
-            let [x, y, z] = store.position(slot);
+            let Position([x, y, z]) = store.position(slot);
             let at = f64::from(tick.0) * tick_ms;
             writeln!(self.0, "{at},{},{x},{y},{z},{yaw},0", id.origin())?;
         }

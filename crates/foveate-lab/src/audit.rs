@@ -255,7 +255,7 @@ impl Audit {
         }
         if let Some(moment) = &mut self.moment {
             let behind = first_missed.map(|first| self.round * now.since(first));
-            let at = replica.predicted(now).unwrap_or_default();
+            let at = replica.predicted(now).unwrap_or_default().0;
             moment.holds(sample.pair, (sample.distance, at), found.differs, behind);
         }
     }
@@ -317,7 +317,7 @@ impl Audit {
 
     fn measure(&mut self, replica: &ReplicaView<'_>, sample: &Sample<'_>, since: Option<Tick>) {
         let Sample { grade, distance, truth, now, .. } = *sample;
-        let at = replica.predicted(now).unwrap_or_default();
+        let at = replica.predicted(now).unwrap_or_default().0;
         let error = (0..3).map(|i| f64::from(at[i] - truth[i]).powi(2)).sum::<f64>().sqrt();
         let degrees = error.atan2(f64::from(distance.0).max(1e-9)).to_degrees();
         self.found.degrees.add(degrees);

@@ -22,7 +22,7 @@ use crate::session::{
 };
 use foveate_sync::ReplicaSet;
 use foveate_sync::replica::{Change, Life, ReceiveError, ReplicaView};
-use foveate_wire::{KindId, Micros, ObjectId, Schema, Tick};
+use foveate_wire::{KindId, Metres, Micros, ObjectId, Position, Schema, Tick};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -627,12 +627,12 @@ struct PredictedWorld<'a> {
 }
 
 impl PredictedWorld<'_> {
-    fn place(&self, view: &ReplicaView<'_>) -> Option<[f32; 3]> {
+    fn place(&self, view: &ReplicaView<'_>) -> Option<Position> {
         if view.id() != self.own.0 || self.own.1.is_empty() {
             return view.predicted(self.tick);
         }
         let place = self.schema().kind(view.kind())?.place?;
-        Some(place.coordinates(self.own.1).map(|steps| steps as f32 * place.precision))
+        Some(Position(place.coordinates(self.own.1).map(|steps| steps as f32 * place.precision)))
     }
 }
 
@@ -657,12 +657,10 @@ impl Scene for PredictedWorld<'_> {
         true
     }
 
-    fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>) {
+    fn near(&self, at: Position, radius: Metres, found: &mut Vec<ObjectId>) {
+        let square = radius.0 * radius.0;
         let near = |view: &ReplicaView<'_>| {
-            self.place(view).is_some_and(|there| {
-                let square: f32 = (0..3).map(|k| (there[k] - at[k]).powi(2)).sum();
-                square <= radius * radius
-            })
+            self.place(view).is_some_and(|there| there.square_distance(at) <= square)
         };
         let before = found.len();
         found.extend(self.replicas.in_any_order().filter(near).map(|view| view.id()));

@@ -14,9 +14,9 @@
 
 use crate::limits::{ActionLimits, StateChange};
 use crate::random::{Dice, WorldSeed};
-use crate::remote_objects::{apart, position_of};
+use crate::remote_objects::position_of;
 use foveate_sync::interest::{Policy, View, ViewContext, Visibility};
-use foveate_wire::{Kind, KindId, Micros, ObjectId, Replicate, Schema, Tick};
+use foveate_wire::{Kind, KindId, Metres, Micros, ObjectId, Position, Replicate, Schema, Tick};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -248,22 +248,6 @@ impl Spawn {
     }
 }
 
-/// A point in the world, from `[x, y]` in flat games or `[x, y, z]`.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Position(pub [f32; 3]);
-
-impl From<[f32; 2]> for Position {
-    fn from([x, y]: [f32; 2]) -> Position {
-        Position([x, y, 0.0])
-    }
-}
-
-impl From<[f32; 3]> for Position {
-    fn from(at: [f32; 3]) -> Position {
-        Position(at)
-    }
-}
-
 /// Where an event happens, and from how far it is noticed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum EventArea {
@@ -297,15 +281,16 @@ impl EventArea {
     }
 
     /// A circle around all places from which it is noticed: centre and radius.
-    pub fn circle(&self) -> ([f32; 3], f32) {
+    pub fn circle(&self) -> (Position, Metres) {
         let ([from, to], radius) = self.ends();
         let middle = [0, 1, 2].map(|axis| (from[axis] + to[axis]) / 2.0);
-        let length = (0..3).map(|axis| (to[axis] - from[axis]).powi(2)).sum::<f32>().sqrt();
-        (middle, radius + length / 2.0)
+        let length = Position(to).distance(Position(from));
+        (Position(middle), Metres(radius) + length / 2.0)
     }
 
     /// Whether an observer at `eye` notices it.
-    pub fn reaches(&self, eye: [f32; 3]) -> bool {
+    pub fn reaches(&self, eye: impl Into<Position>) -> bool {
+        let eye = eye.into();
         let ([from, to], radius) = self.ends();
         let along = [0, 1, 2].map(|axis| to[axis] - from[axis]);
         let off = [0, 1, 2].map(|axis| eye[axis] - from[axis]);
@@ -336,7 +321,7 @@ pub trait Scene {
     /// the state at the end of that tick. False if the object is not known, or no longer.
     fn read(&self, id: ObjectId, tick: Option<Tick>, lanes: &mut [i32]) -> bool;
     /// Objects within a radius, in the order of their ids. May include a few beyond it.
-    fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>);
+    fn near(&self, at: Position, radius: Metres, found: &mut Vec<ObjectId>);
     /// All objects of a kind, in the order of their ids.
     fn of_kind(&self, kind: KindId, found: &mut Vec<ObjectId>);
     /// How up to date an object is. Only called for objects that [`Scene::read`] knows. The default
@@ -406,7 +391,7 @@ impl<'a> World<'a> {
     fn read<T: Replicate>(
         &self,
         id: ObjectId,
-        is_there: impl FnOnce(Option<[f32; 3]>) -> bool,
+        is_there: impl FnOnce(Option<Position>) -> bool,
     ) -> Option<T> {
         let kind = self.scene.schema().kind(id.kind()).filter(|kind| kind.spec.name == T::NAME)?;
         let (mut few, mut many) = ([0; FEW_LANES], Vec::new());
@@ -438,8 +423,9 @@ impl<'a> World<'a> {
         radius: f32,
     ) -> impl Iterator<Item = (ObjectId, T)> {
         let at = at.into();
-        let is_near =
-            move |there: Option<[f32; 3]>| there.is_some_and(|there| apart(there, at.0) <= radius);
+        let is_near = move |there: Option<Position>| {
+            there.is_some_and(|there| there.distance(at) <= Metres(radius))
+        };
         let ids = self.near(at, radius).into_iter();
         ids.filter_map(move |id| Some((id, self.read(id, is_near)?)))
     }
@@ -449,7 +435,7 @@ impl<'a> World<'a> {
     /// outside; [`iter_near`](World::iter_near) is exact.
     pub fn near(&self, at: impl Into<Position>, radius: f32) -> Vec<ObjectId> {
         let mut found = Vec::new();
-        self.scene.near(at.into().0, radius, &mut found);
+        self.scene.near(at.into(), Metres(radius), &mut found);
         found.retain(|id| self.shows(*id));
         found
     }

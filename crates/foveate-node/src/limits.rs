@@ -7,10 +7,10 @@
 //! peers' rules.
 
 use crate::game::{Game, Requester};
-use crate::remote_objects::{apart, place_of};
+use crate::remote_objects::place_of;
 use crate::simulation::Simulation;
 use foveate_sync::interest::Line;
-use foveate_wire::{Kind, KindId, Micros, ObjectId, Replicate, Schema, Tick};
+use foveate_wire::{Kind, KindId, Metres, Micros, ObjectId, Position, Replicate, Schema, Tick};
 use std::collections::BTreeMap;
 
 /// Pairs of requester and object whose cooldowns are stored. At the limit, expired ones are
@@ -218,14 +218,14 @@ impl<G: Game> Simulation<G> {
         let schema = self.publisher.store.schema();
         let speed = |id: ObjectId| schema.kind(id.kind()).map_or(0.0, |kind| kind.spec.max_speed);
         let moved = (speed(requester) + speed(object)) * LAG.as_secs() as f32;
-        if apart(from, to) > reach + moved {
+        if from.distance(to) > Metres(reach + moved) {
             return Err(ActionFault::Reach);
         }
         let walls = limits.line_of_sight.then(|| self.game.visibility()).flatten();
         let Some(walls) = walls else { return Ok(()) };
         let tick = self.publisher.store.tick();
         let sees =
-            |to: [f32; 3]| walls.visible(&Line { pivot: Some(requester), object, from, to, tick });
+            |to: Position| walls.visible(&Line { pivot: Some(requester), object, from, to, tick });
         let back = (LAG.0 / self.round.0.max(1)) as u32;
         let mut places = (0..SIGHT_LOOKS)
             .filter_map(|look| self.place_at(object, tick.minus(back * look / (SIGHT_LOOKS - 1))));
@@ -236,14 +236,14 @@ impl<G: Game> Simulation<G> {
     }
 
     /// An object's current place, as far as this node knows.
-    fn place(&self, id: ObjectId) -> Option<[f32; 3]> {
+    fn place(&self, id: ObjectId) -> Option<Position> {
         let store = &self.publisher.store;
         let own = store.find(id).map(|slot| store.position(slot));
         own.or_else(|| self.ghosts.place(id))
     }
 
     /// The place of an object that this node owns, at a tick.
-    fn place_at(&self, id: ObjectId, tick: Tick) -> Option<[f32; 3]> {
+    fn place_at(&self, id: ObjectId, tick: Tick) -> Option<Position> {
         let store = &self.publisher.store;
         let lanes = store.committed_at(store.find(id)?, tick)?;
         place_of(store.schema(), id.kind(), lanes)

@@ -1,7 +1,7 @@
 //! A node's copies of objects that others own.
 
 use crate::game::Liveness;
-use foveate_wire::{Kind, KindId, ObjectId, Schema};
+use foveate_wire::{Kind, KindId, Metres, ObjectId, Position, Schema};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -80,15 +80,15 @@ impl RemoteObjects {
     }
 
     /// Where an object is; `None` for kinds without a place.
-    pub fn place(&self, id: ObjectId) -> Option<[f32; 3]> {
+    pub fn place(&self, id: ObjectId) -> Option<Position> {
         place_of(&self.schema, id.kind(), self.lanes(id)?)
     }
 
     /// Calls `found` with the objects within a radius.
-    pub fn around(&self, at: [f32; 3], radius: f32, mut found: impl FnMut(ObjectId)) {
+    pub fn around(&self, at: Position, radius: Metres, mut found: impl FnMut(ObjectId)) {
         for (id, lanes) in &self.by_id {
             let place = place_of(&self.schema, id.kind(), lanes);
-            if place.is_some_and(|there| apart(there, at) <= radius) {
+            if place.is_some_and(|there| there.distance(at) <= radius) {
                 found(*id);
             }
         }
@@ -102,21 +102,16 @@ impl RemoteObjects {
 }
 
 /// Where lanes place an object; `None` for kinds without a place.
-pub(crate) fn place_of(schema: &Schema, kind: KindId, lanes: &[i32]) -> Option<[f32; 3]> {
+pub(crate) fn place_of(schema: &Schema, kind: KindId, lanes: &[i32]) -> Option<Position> {
     position_of(schema.kind(kind)?, lanes)
 }
 
 /// The same for lanes of a known kind.
-pub(crate) fn position_of(kind: &Kind, lanes: &[i32]) -> Option<[f32; 3]> {
+pub(crate) fn position_of(kind: &Kind, lanes: &[i32]) -> Option<Position> {
     let place = kind.place?;
     let mut at = [0.0; 3];
     for axis in 0..place.dims {
         at[axis] = lanes[place.at + axis] as f32 * place.precision;
     }
-    Some(at)
-}
-
-/// The distance between two places.
-pub(crate) fn apart(a: [f32; 3], b: [f32; 3]) -> f32 {
-    (0..3).map(|axis| (a[axis] - b[axis]).powi(2)).sum::<f32>().sqrt()
+    Some(Position(at))
 }

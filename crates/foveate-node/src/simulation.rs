@@ -10,7 +10,7 @@ use crate::limits::{ActionFault, Cooldowns};
 use crate::random::WorldSeed;
 use crate::remote_objects::RemoteObjects;
 use foveate_sync::{Publisher, Rounds, Slot, StoreError};
-use foveate_wire::{KindId, Micros, ObjectId, OwnerId, Schema, Tick};
+use foveate_wire::{KindId, Metres, Micros, ObjectId, OwnerId, Position, Schema, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use steps::StepPart;
@@ -397,7 +397,7 @@ impl Scene for Whole<'_> {
         held.map(|held| lanes.copy_from_slice(held)).is_some()
     }
 
-    fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>) {
+    fn near(&self, at: Position, radius: Metres, found: &mut Vec<ObjectId>) {
         self.publisher.around(at, radius, |id| found.push(id));
         self.ghosts.around(at, radius, |id| found.push(id));
         found.sort_unstable();
@@ -430,7 +430,7 @@ impl<G: Game> Scene for Simulation<G> {
         self.whole().read(id, tick, lanes)
     }
 
-    fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>) {
+    fn near(&self, at: Position, radius: Metres, found: &mut Vec<ObjectId>) {
         self.whole().near(at, radius, found);
     }
 

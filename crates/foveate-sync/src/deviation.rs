@@ -1,15 +1,15 @@
 //! How far a replica is from the object's true state, and whether that is a difference.
 
 use crate::interest::Grade;
-use foveate_wire::{Access, Baseline, FlooredLane, Kind, Motion, predict};
+use foveate_wire::{Access, Baseline, FlooredLane, Kind, Metres, Motion, predict};
 
 /// The result of a comparison.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Deviation {
-    /// The error of the place, in world units.
-    pub error: f32,
+    /// The error of the place.
+    pub error: Metres,
     /// ν′: the largest error that the grade allows: ν, the floor or the precision.
-    pub allowed: f32,
+    pub allowed: Metres,
     /// Whether some field deviates by more than its floor.
     pub differs: bool,
 }
@@ -24,28 +24,28 @@ pub fn deviation(kind: &Kind, state: &Predicted<'_>, now: &[i32], grade: &Grade)
     let differs = place > floor
         || others_changed(kind, then, now, Access::Rival)
         || turned(kind, &kind.facing(then), &kind.facing(now), grade.facing);
-    Deviation { error: place, allowed: grade.max_error.0.max(floor), differs }
+    Deviation { error: place, allowed: grade.max_error.max(floor), differs }
 }
 
-fn place_error(kind: &Kind, state: &Predicted<'_>, now: &[i32]) -> f32 {
-    let Some(place) = &kind.place else { return 0.0 };
+fn place_error(kind: &Kind, state: &Predicted<'_>, now: &[i32]) -> Metres {
+    let Some(place) = &kind.place else { return Metres::ZERO };
     let at = predict::place(place, state.lanes, &state.motion, state.age);
     let now = place.coordinates(now);
     let off = |axis: usize| now[axis].wrapping_sub(at[axis]) as f32;
-    (off(0) * off(0) + off(1) * off(1) + off(2) * off(2)).sqrt() * place.precision
+    Metres((off(0) * off(0) + off(1) * off(1) + off(2) * off(2)).sqrt() * place.precision)
 }
 
-/// How many world units a replica with this motion moves in a round.
+/// How far a replica with this motion moves in a round.
 #[inline]
-pub(crate) fn speed(precision: f32, motion: &Motion) -> f32 {
+pub(crate) fn speed(precision: f32, motion: &Motion) -> Metres {
     let square: f32 = motion.moved.iter().map(|steps| (*steps as f32).powi(2)).sum();
-    square.sqrt() * precision / motion.ticks.max(1) as f32
+    Metres(square.sqrt() * precision / motion.ticks.max(1) as f32)
 }
 
 /// Deviations of place up to this are not a difference.
 #[inline]
-pub(crate) fn floor(kind: &Kind, grade: &Grade) -> f32 {
-    kind.place.as_ref().map_or(0.0, |place| grade.floor.0.max(place.precision))
+pub(crate) fn floor(kind: &Kind, grade: &Grade) -> Metres {
+    kind.place.as_ref().map_or(Metres::ZERO, |place| grade.floor.max(Metres(place.precision)))
 }
 
 /// Whether yaw or pitch deviates by more than this share of its floor.

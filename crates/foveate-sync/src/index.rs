@@ -4,6 +4,7 @@
 //! stores the objects of a cell, and of a row of cells, next to each other.
 
 use crate::store::{Slot, Store};
+use foveate_wire::{Metres, Position};
 
 /// The most cells along one side: bounds memory when one object strays far from the others.
 const MAX_SIDE: usize = 1_024;
@@ -12,7 +13,7 @@ const MAX_SIDE: usize = 1_024;
 #[derive(Debug, Default)]
 pub struct Index {
     origin: [f32; 2],
-    cell: f32,
+    cell: Metres,
     side: [usize; 2],
     /// Cell `c` holds `slots[starts[c]..starts[c + 1]]`.
     starts: Vec<u32>,
@@ -26,12 +27,12 @@ pub struct Index {
 
 impl Index {
     /// The longer side of the box that holds all objects.
-    pub fn span(&self) -> f32 {
-        (self.side[0].max(self.side[1]) as f32 * self.cell).max(1.0)
+    pub fn span(&self) -> Metres {
+        (self.cell * self.side[0].max(self.side[1]) as f32).max(Metres(1.0))
     }
 
-    /// Sorts all live objects into cells with sides of about `cell` world units.
-    pub fn rebuild(&mut self, store: &Store, cell: f32) {
+    /// Sorts all live objects into cells with sides of about `cell`.
+    pub fn rebuild(&mut self, store: &Store, cell: Metres) {
         self.placeless.clear();
         self.slots.clear();
         self.frame(store, cell);
@@ -61,7 +62,7 @@ impl Index {
                 let end = &mut self.starts[cell as usize + 1];
                 *end -= 1;
                 self.slots[*end as usize] = Slot(row as u32);
-                let [x, y, _] = store.hot[row].pos;
+                let Position([x, y, _]) = store.hot[row].pos;
                 self.places[*end as usize] = [x, y];
             }
         }
@@ -70,7 +71,7 @@ impl Index {
         self.starts[cells] = self.slots.len() as u32;
     }
 
-    fn frame(&mut self, store: &Store, cell: f32) {
+    fn frame(&mut self, store: &Store, cell: Metres) {
         let (mut low, mut high) = ([f32::INFINITY; 2], [f32::NEG_INFINITY; 2]);
         for hot in store.hot.iter().filter(|hot| hot.alive) {
             for axis in 0..2 {
@@ -81,13 +82,13 @@ impl Index {
         self.origin = low.map(|low| if low.is_finite() { low } else { 0.0 });
         let spread = |axis: usize| (high[axis] - low[axis]).max(0.0);
         let widest = spread(0).max(spread(1));
-        self.cell = cell.max(widest / (MAX_SIDE - 1) as f32).max(1e-3);
-        self.side = [0, 1].map(|axis| (spread(axis) / self.cell) as usize + 1);
+        self.cell = cell.max(Metres(widest / (MAX_SIDE - 1) as f32)).max(Metres(1e-3));
+        self.side = [0, 1].map(|axis| (spread(axis) / self.cell.0) as usize + 1);
     }
 
-    fn cell_at(&self, pos: [f32; 3]) -> u32 {
+    fn cell_at(&self, pos: Position) -> u32 {
         let along = |axis: usize| {
-            let at = (pos[axis] - self.origin[axis]) / self.cell;
+            let at = (pos[axis] - self.origin[axis]) / self.cell.0;
             (at.max(0.0) as usize).min(self.side[axis] - 1)
         };
         (along(1) * self.side[0] + along(0)) as u32
@@ -95,7 +96,7 @@ impl Index {
 
     /// Calls `found` with a superset of the objects within `radius` of `centre`, ignoring height.
     /// Objects without a place are always included.
-    pub fn around(&self, centre: [f32; 3], radius: f32, mut found: impl FnMut(Slot)) {
+    pub fn around(&self, centre: Position, radius: Metres, mut found: impl FnMut(Slot)) {
         self.placeless.iter().for_each(|slot| found(*slot));
         if self.slots.is_empty() {
             return;
@@ -107,7 +108,7 @@ impl Index {
             let run = self.starts[first] as usize..self.starts[last + 1] as usize;
             for ([x, y], slot) in self.places[run.clone()].iter().zip(&self.slots[run]) {
                 let off = [x - centre[0], y - centre[1]];
-                if off[0] * off[0] + off[1] * off[1] <= radius * radius {
+                if off[0] * off[0] + off[1] * off[1] <= radius.0 * radius.0 {
                     found(*slot);
                 }
             }
@@ -119,10 +120,10 @@ impl Index {
         &self.placeless
     }
 
-    fn columns(&self, axis: usize, centre: f32, radius: f32) -> [usize; 2] {
+    fn columns(&self, axis: usize, centre: f32, radius: Metres) -> [usize; 2] {
         let last = self.side[axis] - 1;
-        [centre - radius, centre + radius].map(|edge| {
-            let at = (edge - self.origin[axis]) / self.cell;
+        [centre - radius.0, centre + radius.0].map(|edge| {
+            let at = (edge - self.origin[axis]) / self.cell.0;
             (at.max(0.0) as usize).min(last)
         })
     }

@@ -6,7 +6,9 @@
 //! certain push, and a pair stores the numbers of pushes, not copies.
 
 use foveate_wire::schema::{LANE_EPOCH, LANE_OWNER};
-use foveate_wire::{Epoch, Kind, KindId, ObjectId, OwnerId, PlaceLanes, Replicate, Schema, Tick};
+use foveate_wire::{
+    Epoch, Kind, KindId, Metres, ObjectId, OwnerId, PlaceLanes, Position, Replicate, Schema, Tick,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -55,8 +57,7 @@ pub enum StoreError {
 #[repr(align(64))]
 pub(crate) struct ObjectState {
     pub id: ObjectId,
-    /// Place in world units.
-    pub pos: [f32; 3],
+    pub pos: Position,
     /// Place in steps.
     pub place: [i32; 3],
     /// States pushed so far; the newest is `head − 1`.
@@ -67,8 +68,8 @@ pub(crate) struct ObjectState {
     pub facing: [i32; 2],
     /// The start of its ring.
     pub ring: u32,
-    /// The most world units that it moves in a round.
-    pub reach: f32,
+    /// The farthest that it moves in a round.
+    pub reach: Metres,
     pub kind: KindId,
     /// Whether objects of its kind have a place.
     pub placed: bool,
@@ -85,7 +86,7 @@ pub(crate) struct ObjectState {
 pub(crate) struct Jump {
     pub slot: Slot,
     /// Its place before.
-    pub from: [f32; 3],
+    pub from: Position,
 }
 
 /// The objects that one node owns or relays.
@@ -118,14 +119,14 @@ pub struct Store {
     free: Vec<Vec<Slot>>,
     by_id: BTreeMap<ObjectId, Slot>,
     pub(crate) jumped: Vec<Jump>,
-    fastest: f32,
+    fastest: Metres,
 }
 
 impl Store {
     /// An empty store; `rounds_per_second` converts the kinds' speed limits to steps per round.
     pub fn new(schema: Arc<Schema>, rounds_per_second: f32) -> Store {
         let reaches = schema.kinds().iter().map(|kind| reach(kind, rounds_per_second));
-        let fastest = reaches.fold(0.0, f32::max);
+        let fastest = reaches.fold(Metres::ZERO, Metres::max);
         Store {
             free: vec![Vec::new(); schema.kinds().len()],
             schema,
@@ -158,7 +159,7 @@ impl Store {
     }
 
     /// The most world units that an object of the fastest kind moves in a round.
-    pub(crate) fn fastest(&self) -> f32 {
+    pub(crate) fn fastest(&self) -> Metres {
         self.fastest
     }
 
@@ -232,13 +233,13 @@ impl Store {
         let (lanes, fields) = (kind.lane_count(), kind.spec.fields.len());
         self.hot.push(ObjectState {
             id: ObjectId::default(),
-            pos: [0.0; 3],
+            pos: Position::default(),
             place: [0; 3],
             head: 0,
             others: 0,
             facing: [0; 2],
             ring: self.ring.len() as u32,
-            reach: 0.0,
+            reach: Metres::ZERO,
             kind: id,
             placed: kind.place.is_some(),
             team: 0,
@@ -406,7 +407,7 @@ impl Store {
     }
 
     /// The place of an object, in world units; zeros for objects without a place.
-    pub fn position(&self, slot: Slot) -> [f32; 3] {
+    pub fn position(&self, slot: Slot) -> Position {
         self.hot[slot.at()].pos
     }
 
@@ -520,18 +521,18 @@ fn move_to(
         let now = lanes[place.at + axis];
         delta[axis] = now.wrapping_sub(hot.place[axis]);
         hot.place[axis] = now;
-        hot.pos[axis] = now as f32 * place.precision;
+        hot.pos.0[axis] = now as f32 * place.precision;
     }
     let square: f32 = delta.iter().map(|d| (*d as f32 * place.precision).powi(2)).sum();
-    if square > hot.reach * hot.reach && !hot.jumped {
+    if square > hot.reach.0 * hot.reach.0 && !hot.jumped {
         hot.jumped = true;
         jumped.push(Jump { slot, from });
     }
 }
 
-/// The most world units that an object of this kind moves in a round. Quantisation may add a step
+/// The farthest that an object of this kind moves in a round. Quantisation may add a step
 /// at each end of an honest move.
-fn reach(kind: &Kind, rounds_per_second: f32) -> f32 {
+fn reach(kind: &Kind, rounds_per_second: f32) -> Metres {
     let step = kind.place.map_or(0.0, |place| place.precision);
-    kind.spec.max_speed / rounds_per_second + 2.0 * step
+    Metres(kind.spec.max_speed / rounds_per_second + 2.0 * step)
 }

@@ -102,7 +102,7 @@ fn an_object_that_jumps_away_stands_where_it_went_and_does_not_fly_on() {
         world.settle(1);
         let view = world.seats[seat].1.get(id).expect("known");
         let place = view.predicted(Tick(world.tick)).expect("placed");
-        assert_eq!(place, [400.0, 0.0, 0.0], "{round} rounds after");
+        assert_eq!(place.0, [400.0, 0.0, 0.0], "{round} rounds after");
     }
     assert_eq!(life(&world, seat, other), Some(Life::Frozen));
 }
@@ -606,7 +606,7 @@ fn an_observer_is_known_to_have_what_it_acknowledged() {
         world.publisher.known(observer).find(|known| known.slot == slot)
     };
     let seen = known(&world, other).unwrap();
-    assert_eq!((seen.at, seen.error.0, seen.held), ([30.0, 0.0, 0.0], 0.0, Held::Live));
+    assert_eq!((seen.at.0, seen.error.0, seen.held), ([30.0, 0.0, 0.0], 0.0, Held::Live));
     assert_eq!(seen.distance.0, 30.0);
 
     move_to(&mut world, other, 30.0, 4.0);

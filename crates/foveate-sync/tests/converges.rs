@@ -139,10 +139,10 @@ impl Story {
                 continue;
             }
             let truth: Avatar = store.get(slot).unwrap();
-            let eyes = store.position(self.slots[0].0);
+            let eyes = store.position(self.slots[0].0).0;
             let distance = gap(eyes, truth.pos);
             let floor = 0.126f32.max(0.25f32.to_radians() * distance) + 0.01;
-            let at = view.predicted(foveate_wire::Tick(self.world.tick)).unwrap();
+            let at = view.predicted(foveate_wire::Tick(self.world.tick)).unwrap().0;
             if gap(at, truth.pos) > floor {
                 wrong.push(format!("{:?} at {at:?}, really {:?}", view.id(), truth.pos));
             }

@@ -35,7 +35,7 @@ pub use schema::{
     Access, Disclosure, FieldSpec, FieldType, FlooredLane, Kind, KindList, KindSpec, PlaceLanes,
     Role, Schema, SchemaError, SchemaMismatch,
 };
-pub use units::{Bytes, Metres, Micros, Radians, Tick};
+pub use units::{Bytes, Metres, Micros, Position, Radians, Tick};
 pub use value::{
     Field, List, Replicate, angle_to_steps, field_lanes, field_lanes_mut, steps_to_angle,
 };

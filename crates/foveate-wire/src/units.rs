@@ -1,7 +1,7 @@
 //! Units as types, so that a number says whether it is ticks, microseconds or metres.
 
 use std::fmt;
-use std::ops::{Add, Mul, Sub};
+use std::ops::{Add, AddAssign, Div, Index, Mul, Sub};
 
 /// A point in simulation time, counted in rounds.
 ///
@@ -112,6 +112,105 @@ impl Metres {
     pub const UNBOUNDED: Metres = Metres(f32::INFINITY);
     /// No distance.
     pub const ZERO: Metres = Metres(0.0);
+
+    /// The shorter of two lengths; `other` if `self` is not a number.
+    #[inline]
+    pub const fn min(self, other: Metres) -> Metres {
+        if self.0 < other.0 { self } else { other }
+    }
+
+    /// The longer of two lengths; `other` if `self` is not a number.
+    #[inline]
+    pub const fn max(self, other: Metres) -> Metres {
+        if self.0 > other.0 { self } else { other }
+    }
+}
+
+impl Add for Metres {
+    type Output = Metres;
+    #[inline]
+    fn add(self, other: Metres) -> Metres {
+        Metres(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Metres {
+    #[inline]
+    fn add_assign(&mut self, other: Metres) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Metres {
+    type Output = Metres;
+    #[inline]
+    fn sub(self, other: Metres) -> Metres {
+        Metres(self.0 - other.0)
+    }
+}
+
+impl Mul<f32> for Metres {
+    type Output = Metres;
+    #[inline]
+    fn mul(self, times: f32) -> Metres {
+        Metres(self.0 * times)
+    }
+}
+
+impl Div<f32> for Metres {
+    type Output = Metres;
+    #[inline]
+    fn div(self, parts: f32) -> Metres {
+        Metres(self.0 / parts)
+    }
+}
+
+impl Div for Metres {
+    /// How often one length fits into the other.
+    type Output = f32;
+    #[inline]
+    fn div(self, other: Metres) -> f32 {
+        self.0 / other.0
+    }
+}
+
+/// A point in the world, from `[x, y]` in flat games or `[x, y, z]`, in world units.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Position(pub [f32; 3]);
+
+impl Position {
+    /// The square of the distance to another point: to compare distances without a root.
+    #[inline]
+    pub fn square_distance(self, to: Position) -> f32 {
+        let off = |axis: usize| self.0[axis] - to.0[axis];
+        off(0) * off(0) + off(1) * off(1) + off(2) * off(2)
+    }
+
+    /// The distance to another point.
+    #[inline]
+    pub fn distance(self, to: Position) -> Metres {
+        Metres(self.square_distance(to).sqrt())
+    }
+}
+
+impl Index<usize> for Position {
+    type Output = f32;
+    #[inline]
+    fn index(&self, axis: usize) -> &f32 {
+        &self.0[axis]
+    }
+}
+
+impl From<[f32; 2]> for Position {
+    fn from([x, y]: [f32; 2]) -> Position {
+        Position([x, y, 0.0])
+    }
+}
+
+impl From<[f32; 3]> for Position {
+    fn from(at: [f32; 3]) -> Position {
+        Position(at)
+    }
 }
 
 /// An angle in radians.
@@ -147,6 +246,15 @@ mod tests {
         assert!(after.is_after(before));
         assert!(!before.is_after(after));
         assert!(!before.is_after(before));
+    }
+
+    #[test]
+    fn distances_are_in_space_and_flat_points_lie_on_the_ground() {
+        let flat = Position::from([3.0, 0.0]);
+        assert_eq!(flat.distance(Position([0.0, 0.0, 4.0])), Metres(5.0));
+        assert_eq!(flat.square_distance(flat), 0.0);
+        assert_eq!((Metres(6.0) / Metres(2.0), Metres(6.0) / 2.0), (3.0, Metres(3.0)));
+        assert_eq!(Metres::UNBOUNDED.min(Metres(2.0)).max(Metres(1.0)), Metres(2.0));
     }
 
     #[test]

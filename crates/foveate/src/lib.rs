@@ -119,7 +119,7 @@ pub mod prelude {
     pub use foveate_io::{CertificateHash, Endpoint, EndpointOptions, ServerAddress, Trust};
     pub use foveate_node::client::{ClientPhase, News};
     pub use foveate_node::game::{
-        Brain, EventArea, Game, PlayerId, Position, Requester, Spawn, StepContext, Tenure, World,
+        Brain, EventArea, Game, PlayerId, Requester, Spawn, StepContext, Tenure, World,
     };
     pub use foveate_node::limits::{ActionLimits, ActionSource, StateChange};
     pub use foveate_node::peer::PeerEvent;
@@ -128,8 +128,8 @@ pub mod prelude {
     pub use foveate_sync::interest::{Grade, Pivot, Policy, Sight, View, presets};
     pub use foveate_sync::{Budget, Observer, ObserverId, Pivots, Publisher, Rounds, Slot};
     pub use foveate_wire::{
-        Bytes, KindId, List, Metres, Micros, ObjectId, OwnerId, Radians, Replicate, Schema,
-        SchemaError, Tick,
+        Bytes, KindId, List, Metres, Micros, ObjectId, OwnerId, Position, Radians, Replicate,
+        Schema, SchemaError, Tick,
     };
     pub use std::sync::Arc;
 }

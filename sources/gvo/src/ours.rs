@@ -29,7 +29,8 @@ use foveate_sync::replica::{Change, ReceiveError};
 use foveate_sync::{Budget, Observer, ObserverId, Pivots, Publisher, ReplicaSet, Rounds};
 use foveate_wire::packet::{ACK_BYTES, Ack};
 use foveate_wire::{
-    Bytes, KindId, Metres, Micros, ObjectId, OwnerId, Radians, Replicate, Schema, SchemaError, Tick,
+    Bytes, KindId, Metres, Micros, ObjectId, OwnerId, Position, Radians, Replicate, Schema,
+    SchemaError, Tick,
 };
 use orders::Order;
 use std::collections::VecDeque;
@@ -382,7 +383,7 @@ fn id_of(owner: Option<usize>, serial: usize) -> ObjectId {
     ObjectId::new(KindId(0), origin(owner), serial as u32)
 }
 
-fn eye(at: [f32; 3]) -> Pivot {
+fn eye(at: impl Into<Position>) -> Pivot {
     Pivot::looking(at, Radians::default(), Radians::default())
 }
 
@@ -585,7 +586,7 @@ impl Play<'_> {
             let ties = channel.ties.iter().filter(|tie| tie.to == node);
             let replica = ties.filter_map(|tie| tie.replicas.get(id)).next();
             if let Some(at) = replica.and_then(|replica| replica.predicted(tick)) {
-                value.pos = at;
+                value.pos = at.0;
                 channel.write(node, id, &value);
             }
         }
@@ -606,7 +607,7 @@ impl Play<'_> {
             for thing in player.into_iter().flat_map(|player| self.script.of(player)) {
                 let id = id_of(player, thing);
                 let at = match self.author(thing) == node {
-                    true => self.pose(thing).map(|pose| pose.pos),
+                    true => self.pose(thing).map(|pose| Position(pose.pos)),
                     false => here
                         .tie(tie.to, node)
                         .and_then(|back| back.replicas.get(id)?.predicted(tick)),
@@ -709,7 +710,7 @@ impl Play<'_> {
                 return Some(pose(at, facing));
             }
         }
-        let pos = replicas(|about| matches!(about, About::Things(_)))?.predicted(tick)?;
+        let pos = replicas(|about| matches!(about, About::Things(_)))?.predicted(tick)?.0;
         Some(AvatarPose { pos, ..AvatarPose::default() })
     }
 

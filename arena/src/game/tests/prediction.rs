@@ -4,7 +4,7 @@ use super::*;
 use crate::movement::FULL_INPUT;
 use foveate_node::game::{Effects, Scene};
 use foveate_sync::{Observer, Pivots, ReplicaSet};
-use foveate_wire::Micros;
+use foveate_wire::{Metres, Micros, Position};
 
 /// The least that a client knows: its own avatar.
 struct Alone<'a>(&'a Schema);
@@ -16,7 +16,7 @@ impl Scene for Alone<'_> {
     fn read(&self, _: ObjectId, _: Option<Tick>, _: &mut [i32]) -> bool {
         false
     }
-    fn near(&self, _: [f32; 3], _: f32, _: &mut Vec<ObjectId>) {}
+    fn near(&self, _: Position, _: Metres, _: &mut Vec<ObjectId>) {}
     fn of_kind(&self, _: KindId, _: &mut Vec<ObjectId>) {}
 }
 

@@ -10,6 +10,7 @@ use foveate_node::server::Present;
 use foveate_sync::Slot;
 use foveate_sync::metrics::{Area, Counters, SeenObject, Spread, delta_object, delta_player};
 use foveate_sync::pipeline::{Held, Known};
+use foveate_wire::Position;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -163,7 +164,7 @@ fn since(after: &Counters, before: &Counters) -> Counters {
 /// Players' replicas of the objects they see, to be compared.
 #[derive(Default)]
 struct Beliefs {
-    of: BTreeMap<Slot, Vec<[f32; 3]>>,
+    of: BTreeMap<Slot, Vec<Position>>,
     seen: BTreeMap<PlayerId, Vec<(Slot, f64)>>,
 }
 
@@ -180,10 +181,7 @@ impl Beliefs {
     /// Δ: how much players disagree about what they see, the mean over players. Objects nearer than half the distance
     /// of the farthest one that a player sees count in full.
     fn delta(&self) -> f64 {
-        let apart = |a: &[f32; 3], b: &[f32; 3]| {
-            let square: f32 = (0..3).map(|axis| (a[axis] - b[axis]).powi(2)).sum();
-            f64::from(square.sqrt())
-        };
+        let apart = |a: &Position, b: &Position| f64::from(a.distance(*b).0);
         let deltas: BTreeMap<Slot, f64> = self
             .of
             .iter()

@@ -140,7 +140,7 @@ impl SenderAudit {
         let complaint = match told.get(to.id).filter(|replica| replica.life() == Life::Live) {
             None => Some("no live replica".into()),
             Some(replica) => {
-                let at = replica.predicted(tick).unwrap_or_default();
+                let at = replica.predicted(tick).unwrap_or_default().0;
                 let held: Option<LabAvatar> = replica.value();
                 let error = length(at, to.shown.pos);
                 let off = Off { error, floor: f64::from(grade.floor.0.max(self.avatar.precision)) };
@@ -217,8 +217,8 @@ fn sight(from: &Published, to: &Published, (tick, round): (Tick, Micros)) -> Sig
     Sight {
         distance: Metres(distance),
         cos_angle: if distance > 0.0 { ahead / distance } else { 1.0 },
-        from: eye.pos,
-        to: at,
+        from: eye.pos.into(),
+        to: at.into(),
         pivot: Some(from.id),
         object: to.id,
         kind: to.id.kind(),

@@ -9,7 +9,7 @@ use foveate_sync::interest::{Policy, Sight, presets};
 use foveate_sync::{Predicted, deviation};
 use foveate_wire::packet::{PacketReader, PacketWriter, StateHeader, States, open_state};
 use foveate_wire::{
-    Alias, Baseline, KindId, Metres, Micros, Models, Motion, ObjectId, Schema, Tick,
+    Alias, Baseline, KindId, Metres, Micros, Models, Motion, ObjectId, Position, Schema, Tick,
 };
 use std::sync::Arc;
 
@@ -62,8 +62,8 @@ fn sights() -> Vec<Sight> {
     let sight = |at: usize| Sight {
         distance: Metres(1.0 + (at % 120) as f32),
         cos_angle: ((at * 37) % 200) as f32 / 100.0 - 1.0,
-        from: [0.0; 3],
-        to: [at as f32, 0.0, 0.0],
+        from: Position::default(),
+        to: Position([at as f32, 0.0, 0.0]),
         pivot: None,
         object: ObjectId::new(KindId(0), 0, at as u32),
         kind: KindId(0),

@@ -9,8 +9,7 @@ use super::trust::Fault;
 use super::wire::{Digest, MAX_CONTACT, MAX_INTRODUCED, MAX_NAMED};
 use crate::game::PlayerId;
 use crate::outbox::Link;
-use crate::remote_objects::apart;
-use foveate_wire::Micros;
+use foveate_wire::{Micros, Position};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The most other peers that a peer knows.
@@ -42,7 +41,7 @@ pub struct Member {
     /// The link that it arrived on: the way back to its author.
     pub via: Option<Link>,
     /// Where the peer was last seen, by itself or by others, and when in the world's time.
-    seen: ([f32; 3], Micros),
+    seen: (Position, Micros),
     retell: u8,
     /// Whether it may be passed on: its author is a neighbour, or signed it recently. Otherwise two
     /// peers that forget a third one after the other would remind each other for ever.
@@ -51,7 +50,7 @@ pub struct Member {
 
 impl Member {
     /// Where the peer was last seen.
-    pub fn at(&self) -> [f32; 3] {
+    pub fn at(&self) -> Position {
         self.seen.0
     }
 
@@ -69,7 +68,7 @@ pub struct Reader {
     /// The world's time, once it is known.
     pub world: Option<Micros>,
     /// Where this peer is.
-    pub here: [f32; 3],
+    pub here: Position,
 }
 
 /// The result of reading a digest.
@@ -99,7 +98,7 @@ pub struct Members {
     /// Members that were lost, with their contacts, the latest last.
     lost: VecDeque<(PlayerId, Member)>,
     /// Where unknown peers were seen, the latest last; their digests have been requested.
-    strangers: VecDeque<(PlayerId, ([f32; 3], Micros))>,
+    strangers: VecDeque<(PlayerId, (Position, Micros))>,
 }
 
 impl Members {
@@ -164,7 +163,7 @@ impl Members {
         }
         let retell = if known.is_some() { RETOLD.0 } else { RETOLD.1 };
         self.lost.retain(|(lost, _)| *lost != player);
-        let said = (digest.at.map(|at| at as f32), digest.made_at());
+        let said = (Position(digest.at.map(|at| at as f32)), digest.made_at());
         let as_stranger = self.strangers.iter().rev().find(|it| it.0 == player).map(|it| it.1);
         let before = known.map(|known| known.seen).or(as_stranger);
         let seen = before.filter(|before| before.1 > said.1).unwrap_or(said);
@@ -178,7 +177,7 @@ impl Members {
 
     /// Notes that a peer was seen at a place, at a time of the world. False if the peer is unknown:
     /// the place is then kept until its digest arrives.
-    pub fn sight(&mut self, player: PlayerId, at: [f32; 3], time: Micros) -> bool {
+    pub fn sight(&mut self, player: PlayerId, at: Position, time: Micros) -> bool {
         let Some(member) = self.all.get_mut(&player) else {
             if self.strangers.len() == MAX_STRANGERS {
                 self.strangers.pop_front();
@@ -193,12 +192,12 @@ impl Members {
     }
 
     /// Removes peers that are neither near nor chosen at random. A peer with a board stays.
-    fn make_room(&mut self, here: [f32; 3]) {
+    fn make_room(&mut self, here: Position) {
         if self.all.len() <= MAX_MEMBERS {
             return;
         }
         let mut order: Vec<(f32, PlayerId)> =
-            self.all.iter().map(|(player, it)| (apart(it.at(), here), *player)).collect();
+            self.all.iter().map(|(player, it)| (it.at().distance(here).0, *player)).collect();
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let far = order[NEAR_MEMBERS..].iter().map(|(_, player)| *player);
         let far = far.filter(|player| self.all[player].digest.boards.is_empty());
@@ -284,14 +283,14 @@ impl Members {
     pub fn introduce(
         &self,
         to: PlayerId,
-        (at, within): ([f32; 3], f32),
+        (at, within): (Position, f32),
         linked: &BTreeSet<PlayerId>,
         (near, far): (usize, usize),
     ) -> Vec<Sealed> {
         let others = self.iter().filter(|(_, it)| it.is_current);
         let others = others.filter(|(player, _)| *player != to && !linked.contains(player));
         let mut order: Vec<(f32, PlayerId)> =
-            others.map(|(player, it)| (apart(it.at(), at), player)).collect();
+            others.map(|(player, it)| (it.at().distance(at).0, player)).collect();
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let close = order.iter().take_while(|(away, _)| *away <= within).count().min(near);
         let mut rest = order.split_off(close);
@@ -313,7 +312,7 @@ mod tests {
     use super::*;
     use foveate_wire::{KindId, ObjectId};
 
-    const HERE: Reader = Reader { now: Micros(1), world: None, here: [0.0; 3] };
+    const HERE: Reader = Reader { now: Micros(1), world: None, here: Position([0.0; 3]) };
 
     struct Trusting;
 
@@ -359,15 +358,26 @@ mod tests {
     fn a_members_place_comes_from_the_newest_sighting() {
         let mut members = Members::new(PlayerId(9));
         let player = Key([2; 32]).player();
-        assert!(!members.sight(player, [4.0; 3], Micros(1_200_000)), "the peer is unknown");
+        assert!(
+            !members.sight(player, Position([4.0; 3]), Micros(1_200_000)),
+            "the peer is unknown"
+        );
         members.learn(HERE, digest(2, 100, 0), None, &Trusting).unwrap();
-        assert_eq!(members.get(player).unwrap().at(), [4.0; 3], "seen before its digest came");
-        assert!(members.sight(player, [5.0; 3], Micros(2_000_000)));
-        members.sight(player, [6.0; 3], Micros(1_500_000));
+        assert_eq!(
+            members.get(player).unwrap().at(),
+            Position([4.0; 3]),
+            "seen before its digest came"
+        );
+        assert!(members.sight(player, Position([5.0; 3]), Micros(2_000_000)));
+        members.sight(player, Position([6.0; 3]), Micros(1_500_000));
         members.learn(HERE, digest(2, 150, 0), None, &Trusting).unwrap();
-        assert_eq!(members.get(player).unwrap().at(), [5.0; 3], "older sightings change nothing");
+        assert_eq!(
+            members.get(player).unwrap().at(),
+            Position([5.0; 3]),
+            "older sightings change nothing"
+        );
         members.learn(HERE, digest(2, 201, 0), None, &Trusting).unwrap();
-        assert_eq!(members.get(player).unwrap().at(), [0.0; 3]);
+        assert_eq!(members.get(player).unwrap().at(), Position([0.0; 3]));
     }
 
     #[test]
@@ -409,6 +419,8 @@ mod tests {
         let no_links = BTreeSet::new();
         let ears = [GossipTarget { link: Link(7), player: PlayerId(8), linked: &no_links }];
         assert!(members.gossip(&ears, &mut 100).is_empty());
-        assert!(members.introduce(PlayerId(8), ([0.0; 3], 1.0), &no_links, (8, 8)).is_empty());
+        assert!(
+            members.introduce(PlayerId(8), (Position([0.0; 3]), 1.0), &no_links, (8, 8)).is_empty()
+        );
     }
 }

@@ -326,7 +326,7 @@ impl<G: Game> Peer<G> {
             key: self.signer.key(),
             // Before the clock is set it could be years ahead of all later ones.
             number: if self.is_inside() || gone { Digest::number_at(self.time(now)) } else { 0 },
-            at: self.here().map(|at| at.round() as i32),
+            at: self.here().0.map(|at| at.round() as i32),
             contact: self.settings.contact.clone(),
             owned: owned.take(MAX_NAMED).collect(),
             boards: boards

@@ -47,7 +47,7 @@ use crate::simulation::Simulation;
 use asks::Asks;
 use foveate_sync::Rounds;
 use foveate_sync::interest::Policy;
-use foveate_wire::{Bytes, Metres, Micros, ObjectId, OwnerId, Tick};
+use foveate_wire::{Bytes, Metres, Micros, ObjectId, OwnerId, Position, Tick};
 use links::Links;
 use members::Members;
 use membership::{Membership, Phase};
@@ -335,7 +335,7 @@ impl<G: Game> Peer<G> {
     }
 
     /// The predicted place of another peer's object in a round.
-    pub fn predicted(&self, id: ObjectId, tick: Tick) -> Option<[f32; 3]> {
+    pub fn predicted(&self, id: ObjectId, tick: Tick) -> Option<Position> {
         let source = self.ownership.ghost(id).and_then(|known| known.source);
         let view = source.and_then(|link| self.links.get(&link)?.replicas.get(id));
         view.and_then(|view| view.predicted(tick)).or_else(|| self.simulation.ghosts.place(id))
@@ -390,7 +390,7 @@ impl<G: Game> Peer<G> {
     }
 
     /// Where a player's avatar is, as far as is known.
-    fn place_of(&self, player: PlayerId) -> Option<[f32; 3]> {
+    fn place_of(&self, player: PlayerId) -> Option<Position> {
         if player == self.me {
             let store = &self.simulation.publisher.store;
             return store.find(self.avatar).map(|slot| store.position(slot));
@@ -401,7 +401,7 @@ impl<G: Game> Peer<G> {
     }
 
     /// Where the player looks from: the avatar's place, or that of what it watches.
-    fn viewpoint(&self) -> [f32; 3] {
+    fn viewpoint(&self) -> Position {
         let store = &self.simulation.publisher.store;
         let own = |id| store.find(id).map(|slot| store.position(slot));
         let watched = self
@@ -412,7 +412,7 @@ impl<G: Game> Peer<G> {
     }
 
     /// Where this peer's avatar is.
-    fn here(&self) -> [f32; 3] {
+    fn here(&self) -> Position {
         self.place_of(self.me).unwrap_or_default()
     }
 

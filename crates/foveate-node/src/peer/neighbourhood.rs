@@ -15,10 +15,9 @@ use super::wire::{Digest, Named, PeerMessage};
 use super::{FAR_LINKS, MAX_LINKS, NEAR_LINKS, Peer, PeerEvent};
 use crate::game::{Game, Liveness, PlayerId};
 use crate::outbox::{Link, Outbox};
-use crate::remote_objects::apart;
 use crate::session::{Refusal, write_message};
 use foveate_sync::replica::Life;
-use foveate_wire::{Micros, ObjectId};
+use foveate_wire::{Micros, ObjectId, Position};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Time between two digests of a peer in steady state.
@@ -158,11 +157,11 @@ impl<G: Game> Peer<G> {
 
     /// The distance of a player from this peer's pivots and objects. Trusted players, whose
     /// interest has a weight, count as nearer, so that there is a link to hand them objects over.
-    fn remoteness(&self, player: PlayerId, at: [f32; 3]) -> f32 {
+    fn remoteness(&self, player: PlayerId, at: Position) -> f32 {
         let store = &self.simulation.publisher.store;
         let placed = store.iter().filter(|(_, slot)| store.kind(*slot).place.is_some());
-        let away = placed.map(|(_, slot)| apart(store.position(slot), at));
-        let nearest = [self.here(), self.viewpoint()].map(|from| apart(from, at));
+        let away = placed.map(|(_, slot)| store.position(slot).distance(at).0);
+        let nearest = [self.here(), self.viewpoint()].map(|from| from.distance(at).0);
         away.fold(nearest[0].min(nearest[1]), f32::min) / self.weight(player)
     }
 

@@ -10,10 +10,10 @@ use super::{Fault, MAX_LINKS, Peer, PeerEvent, Phase};
 use crate::game::{Game, Liveness, PlayerId, Tenure};
 use crate::limits::StateChange;
 use crate::outbox::{Link, Outbox};
-use crate::remote_objects::{apart, place_of};
+use crate::remote_objects::place_of;
 use crate::session::read_message;
 use foveate_sync::replica::{Change, ReceiveError};
-use foveate_wire::{Epoch, Micros, Motion, ObjectId, Tick};
+use foveate_wire::{Epoch, Metres, Micros, Motion, ObjectId, Tick};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -184,7 +184,7 @@ impl<G: Game> Peer<G> {
         let rounds = rounds(view.tick(), known.tick) + rounds(here, known.tick);
         let seconds = (self.settings.rounds.length * rounds).as_secs() as f32;
         let allowed = kind.spec.max_speed * seconds * SPEED_SLACK + 4.0 * place.precision;
-        if apart(before, there) > allowed {
+        if before.distance(there) > Metres(allowed) {
             self.record_violation(link, Fault::TooFast, now);
         }
     }

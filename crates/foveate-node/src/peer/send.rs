@@ -146,7 +146,7 @@ impl<G: Game> Peer<G> {
         let near = (self.sight() / 4.0).max(1e-3);
         let weight = |it: &Neighbour| {
             let at = self.place_of(it.player).unwrap_or(here);
-            1.0 / (1.0 + crate::remote_objects::apart(at, here) / near)
+            1.0 / (1.0 + at.distance(here).0 / near)
         };
         let weights: Vec<f32> = self.links.values().map(weight).collect();
         let all: f32 = weights.iter().sum();

@@ -9,9 +9,8 @@ use super::wire::{MAX_INTRODUCED, MAX_SIGHTED, PeerMessage};
 use super::{Fault, Peer};
 use crate::game::{Game, PlayerId};
 use crate::outbox::{Link, Outbox};
-use crate::remote_objects::apart;
 use crate::session::write_message;
-use foveate_wire::{Micros, ObjectId};
+use foveate_wire::{Micros, ObjectId, Position};
 
 /// Two players within this many times the range of sight should have a link.
 const SIGHTS: f32 = 1.2;
@@ -28,7 +27,7 @@ impl<G: Game> Peer<G> {
         let kind = self.avatar.kind();
         let seen =
             |player: PlayerId| self.simulation.ghosts.place(ObjectId::new(kind, player.0, 0));
-        let open: Vec<(Link, PlayerId, [f32; 3])> = self
+        let open: Vec<(Link, PlayerId, Position)> = self
             .links
             .iter()
             .filter(|(_, it)| it.open)
@@ -37,11 +36,11 @@ impl<G: Game> Peer<G> {
         for (link, player, at) in &open {
             let mut sighted = Vec::new();
             for (other_link, other, there) in &open {
-                if player == other || apart(*at, *there) > within {
+                if player == other || at.distance(*there).0 > within {
                     continue;
                 }
                 if self.is_witness((*link, *player), (*other_link, *other), now) {
-                    sighted.push((other.0, there.map(|at| at.round() as i32)));
+                    sighted.push((other.0, there.0.map(|at| at.round() as i32)));
                 }
             }
             sighted.truncate(MAX_SIGHTED);
@@ -91,7 +90,8 @@ impl<G: Game> Peer<G> {
         let mut unknown = Vec::new();
         for (player, at) in players {
             let player = PlayerId(*player);
-            let known = self.membership.members.sight(player, at.map(|at| at as f32), time);
+            let known =
+                self.membership.members.sight(player, Position(at.map(|at| at as f32)), time);
             if !known && player != self.me && !self.trust.is_banned(player) {
                 unknown.push(player.0);
             }

@@ -4,8 +4,7 @@ use super::Peer;
 use super::interest::keepers;
 use super::ownership::Doubt;
 use crate::game::{Game, PlayerId, Tenure};
-use crate::remote_objects::apart;
-use foveate_wire::{Epoch, Micros, ObjectId};
+use foveate_wire::{Epoch, Metres, Micros, ObjectId};
 
 /// Each peer that could take over waits this much longer than the next more interested one.
 const RANK_WAIT: Micros = Micros(120_000);
@@ -48,7 +47,8 @@ impl<G: Game> Peer<G> {
     /// expected to have its state, and are more interested.
     fn takeover_rank(&self, id: ObjectId, gone: PlayerId, now: Micros) -> u32 {
         let there = self.simulation.ghosts.place(id);
-        let sight = self.viewing.views.values().map(|view| view.reach().0).fold(0.0, f32::max);
+        let sight =
+            self.viewing.views.values().map(|view| view.reach()).fold(Metres::ZERO, Metres::max);
         let theirs = self.links.values().filter(|it| it.linked.contains(&gone));
         let candidates = theirs.clone().map(|it| it.player).chain([self.me]);
         let keepers = keepers(id, candidates, self.settings.copies);
@@ -58,7 +58,7 @@ impl<G: Game> Peer<G> {
             other.0 > mine.0 || (other.0 == mine.0 && other.1 < mine.1)
         };
         let sees = |player: PlayerId| {
-            self.place_of(player).zip(there).is_some_and(|(a, b)| apart(a, b) <= sight)
+            self.place_of(player).zip(there).is_some_and(|(a, b)| a.distance(b) <= sight)
         };
         let ahead = theirs.filter(|it| it.is_live(now) && now - it.heard < Micros(1_000_000));
         let ahead = ahead.map(|it| it.player);

@@ -9,10 +9,9 @@ use super::wire::{Changes, Named, PeerMessage, Transfer};
 use super::{Fault, Peer};
 use crate::game::{Game, PlayerId, Tenure};
 use crate::outbox::{Link, Outbox};
-use crate::remote_objects::apart;
 use crate::session::write_message;
 use foveate_wire::schema::{LANE_EPOCH, LANE_OWNER};
-use foveate_wire::{Epoch, Metres, Micros, ObjectId, Tick};
+use foveate_wire::{Epoch, Metres, Micros, ObjectId, Position, Tick};
 use std::collections::VecDeque;
 
 /// Rounds between two checks of which peer is most interested.
@@ -190,10 +189,10 @@ impl<G: Game> Peer<G> {
     }
 
     /// A player's interest in a place.
-    pub(super) fn interest(&self, player: PlayerId, there: Option<[f32; 3]>) -> f32 {
+    pub(super) fn interest(&self, player: PlayerId, there: Option<Position>) -> f32 {
         let here = self.place_of(player);
-        let away = here.zip(there).map_or(f32::MAX, |(a, b)| apart(a, b));
-        self.settings.interest.interest(Metres(away), self.weight(player))
+        let away = here.zip(there).map_or(Metres(f32::MAX), |(a, b)| a.distance(b));
+        self.settings.interest.interest(away, self.weight(player))
     }
 
     /// The weight of a player's interest. Player numbers are too short to be trusted: the whole key

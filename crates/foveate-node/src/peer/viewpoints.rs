@@ -11,11 +11,10 @@ use super::neighbour::Neighbour;
 use super::wire::Gaze;
 use crate::game::{Game, PlayerId};
 use crate::outbox::Link;
-use crate::remote_objects::apart;
 use foveate_sync::Pivots;
 use foveate_sync::interest::{Pivot, Sight};
 use foveate_wire::schema::Kind;
-use foveate_wire::{Metres, Micros, ObjectId, Radians, Tick, steps_to_angle};
+use foveate_wire::{Metres, Micros, ObjectId, Position, Radians, Tick, steps_to_angle};
 use std::sync::Arc;
 
 /// How many frames contain a new gaze, because one may be lost.
@@ -170,12 +169,12 @@ fn angles(kind: &Kind, steps: [i32; 2]) -> [Radians; 2] {
 }
 
 /// A player's avatar as a policy sees it.
-fn sight(pivot: &Pivot, there: [f32; 3], object: ObjectId, tick: Tick) -> Sight {
-    let distance = apart(pivot.at, there);
+fn sight(pivot: &Pivot, there: Position, object: ObjectId, tick: Tick) -> Sight {
+    let distance = pivot.at.distance(there);
     let along = |axis: usize| pivot.facing[axis] * (there[axis] - pivot.at[axis]);
     Sight {
-        distance: Metres(distance),
-        cos_angle: (0..3).map(along).sum::<f32>() / distance.max(1e-9),
+        distance,
+        cos_angle: (0..3).map(along).sum::<f32>() / distance.0.max(1e-9),
         from: pivot.at,
         to: there,
         pivot: None,

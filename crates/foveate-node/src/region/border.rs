@@ -379,14 +379,14 @@ fn point(at: [f32; 2]) -> Pivot {
 mod tests {
     use super::*;
     use foveate_sync::interest::presets;
-    use foveate_wire::KindId;
+    use foveate_wire::{KindId, Position};
 
-    fn sight(object: ObjectId, to: [f32; 3]) -> Sight {
+    fn sight(object: ObjectId, to: impl Into<Position>) -> Sight {
         Sight {
             distance: Metres(500.0),
             cos_angle: -1.0,
-            from: [0.0; 3],
-            to,
+            from: Position::default(),
+            to: to.into(),
             pivot: None,
             object,
             kind: KindId(0),

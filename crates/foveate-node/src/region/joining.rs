@@ -381,7 +381,7 @@ fn keep_inside<G: Game>(
     let Some(layout) = layout.filter(|it| it.region_at([at[0], at[1]]) != id) else { return };
     let kind = game.schema().kind(spawn.kind);
     let (Some(rect), Some(place)) = (layout.rect(id), kind.and_then(|it| it.place)) else { return };
-    for (axis, at) in at.into_iter().take(2).enumerate() {
+    for (axis, at) in at.0.into_iter().take(2).enumerate() {
         let (min, max) = (rect.min[axis], rect.max[axis]);
         let inside = match (min.is_finite(), max.is_finite()) {
             (true, true) => at.clamp(min + (max - min) * 0.1, max - (max - min) * 0.1),

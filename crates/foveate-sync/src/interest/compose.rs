@@ -217,7 +217,7 @@ mod tests {
     fn a_view_of_all_parts_grades_by_each() {
         let view = View::from_toml(TEXT).unwrap();
         let policy = view.build_in(&Game).unwrap();
-        let at = |x: f32| Sight { to: [x, 0.0, 0.0], ..sight(x, 0.0) };
+        let at = |x: f32| Sight { to: [x, 0.0].into(), ..sight(x, 0.0) };
         assert_eq!(age(&*policy, &at(15.0)), Some(100));
         assert_eq!(age(&*policy, &at(30.0)), Some(400), "behind the wall");
         assert_eq!(age(&*policy, &Sight { same_team: true, ..at(30.0) }), Some(200));
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(age(&*policy, &Sight { interaction: 1.0, ..at(15.0) }), Some(25));
         let shot_from_afar = Sight { interaction: 1.0, ..at(200.0) };
         assert_eq!(age(&*policy, &shot_from_afar), Some(400), "afar and behind the wall");
-        let seen_afar = Sight { interaction: 1.0, to: [0.0; 3], ..at(200.0) };
+        let seen_afar = Sight { interaction: 1.0, to: [0.0; 3].into(), ..at(200.0) };
         assert_eq!(age(&*policy, &seen_afar), Some(100));
         assert_eq!(View::from_toml(&view.to_toml().unwrap()).unwrap(), view);
     }
@@ -235,7 +235,7 @@ mod tests {
         let mut view = presets::circle(90.0);
         view.line_of_sight = Some(Occlusion { looser: None, always: 5.0 });
         let policy = view.build_in(&Game).unwrap();
-        let at = |x: f32| Sight { to: [x, 0.0, 0.0], ..sight(x, 0.0) };
+        let at = |x: f32| Sight { to: [x, 0.0].into(), ..sight(x, 0.0) };
         assert!(policy.grade(&at(15.0)).is_some());
         assert!(policy.grade(&at(30.0)).is_none());
         view.interaction_boost = Some(4.0);

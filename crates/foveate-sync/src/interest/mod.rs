@@ -17,7 +17,7 @@ pub use vfc::{Kappa, Vfc};
 pub use view::{Bound, PolicyName, View, ViewError, presets};
 
 use crate::store::Slot;
-use foveate_wire::{KindId, Metres, Micros, ObjectId, Radians, Tick};
+use foveate_wire::{KindId, Metres, Micros, ObjectId, Position, Radians, Tick};
 
 /// How exact a replica must be. Each bound may be unlimited.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -174,7 +174,7 @@ impl Strain {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pivot {
     /// Its place.
-    pub at: [f32; 3],
+    pub at: Position,
     /// Its direction: a unit vector.
     pub facing: [f32; 3],
     /// The object that it belongs to, which its own observer always gets as [`Grade::EXACT`].
@@ -185,11 +185,11 @@ pub struct Pivot {
 
 impl Pivot {
     /// A pivot that faces along yaw (counter-clockwise from +x) and pitch (up).
-    pub fn looking(at: [f32; 3], yaw: Radians, pitch: Radians) -> Pivot {
+    pub fn looking(at: impl Into<Position>, yaw: Radians, pitch: Radians) -> Pivot {
         // Most have no pitch.
         let (level, up) = if pitch.0 == 0.0 { (1.0, 0.0) } else { (pitch.0.cos(), pitch.0.sin()) };
         let facing = [yaw.0.cos() * level, yaw.0.sin() * level, up];
-        Pivot { at, facing, object: None, reach: Metres::ZERO }
+        Pivot { at: at.into(), facing, object: None, reach: Metres::ZERO }
     }
 }
 
@@ -201,9 +201,9 @@ pub struct Sight {
     /// Cosine of the angle between the pivot's facing and the direction to the object.
     pub cos_angle: f32,
     /// The pivot's place.
-    pub from: [f32; 3],
+    pub from: Position,
     /// The object's place.
-    pub to: [f32; 3],
+    pub to: Position,
     /// The pivot's own object.
     pub pivot: Option<ObjectId>,
     pub object: ObjectId,
@@ -284,8 +284,8 @@ pub(crate) mod tests {
         Sight {
             distance: Metres(distance),
             cos_angle: angle.to_radians().cos(),
-            from: [0.0; 3],
-            to: [distance, 0.0, 0.0],
+            from: Position::default(),
+            to: [distance, 0.0].into(),
             pivot: None,
             object: ObjectId(1),
             kind: KindId(0),

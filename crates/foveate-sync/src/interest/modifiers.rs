@@ -1,7 +1,7 @@
 //! Policies that combine policies: by object set, by recent interaction, by visibility.
 
 use super::{Floors, Grade, Policy, Sight};
-use foveate_wire::{KindId, Metres, ObjectId, Radians, Tick};
+use foveate_wire::{KindId, Metres, ObjectId, Position, Radians, Tick};
 use std::sync::Arc;
 
 /// Selects the objects of a part of a view.
@@ -116,9 +116,9 @@ pub struct Line {
     /// The object that is looked at.
     pub object: ObjectId,
     /// The place of the object that looks.
-    pub from: [f32; 3],
+    pub from: Position,
     /// The place of the object that is looked at.
-    pub to: [f32; 3],
+    pub to: Position,
     /// The round.
     pub tick: Tick,
 }
@@ -232,7 +232,7 @@ mod tests {
             hidden,
             always: Metres(15.0),
         };
-        let at = |x: f32| Sight { to: [x, 0.0, 0.0], ..sight(x, 0.0) };
+        let at = |x: f32| Sight { to: [x, 0.0].into(), ..sight(x, 0.0) };
         assert_eq!(age(&visible(4.0), &at(18.0)), Some(100));
         assert_eq!(age(&visible(4.0), &at(30.0)), Some(400));
         assert_eq!(age(&visible(f32::INFINITY), &at(30.0)), None);

@@ -1,7 +1,7 @@
 //! Policies from the literature, each as its source defines it.
 
 use super::{Floors, Grade, Outlook, Policy, Sight};
-use foveate_wire::{Metres, Micros, Radians};
+use foveate_wire::{Metres, Micros, Position, Radians};
 
 /// Parameters shared by the simple policies: the interval of updates, and the floor.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -212,7 +212,7 @@ impl Policy for Zoned {
         let touched = if self.aoi.0 > 0.0 {
             square <= self.aoi.0 * self.aoi.0
         } else {
-            let zone = |point: [f32; 3]| [0, 1].map(|axis| (point[axis] / self.side.0).floor());
+            let zone = |point: Position| [0, 1].map(|axis| (point[axis] / self.side.0).floor());
             zone(sight.from) == zone(sight.to)
         };
         (touched && sight.distance.0 <= self.reach().0).then(|| self.pace.grade(sight, 1.0))
@@ -267,15 +267,16 @@ mod tests {
     fn a_zone_receives_objects_at_its_neighbours_edge() {
         let zoned = |aoi: f32| Zoned { side: Metres(100.0), aoi: Metres(aoi), pace: PACE };
         let at = |from: f32, to: f32| {
-            let (from, to) = ([from, 50.0, 0.0], [to, 50.0, 0.0]);
-            Sight { from, to, ..sight((to[0] - from[0]).abs(), 0.0) }
+            let distance = (to - from).abs();
+            let (from, to) = ([from, 50.0].into(), [to, 50.0].into());
+            Sight { from, to, ..sight(distance, 0.0) }
         };
         assert!(zoned(0.0).grade(&at(10.0, 99.0)).is_some());
         assert!(zoned(0.0).grade(&at(99.0, 101.0)).is_none());
         assert!(zoned(20.0).grade(&at(10.0, 119.0)).is_some(), "its circle cuts our zone");
         assert!(zoned(20.0).grade(&at(10.0, 121.0)).is_none());
         assert!(zoned(20.0).grade(&at(-10.0, 30.0)).is_none(), "it works one way");
-        let above = Sight { to: [10.0, 50.0, 300.0], ..at(10.0, 10.0) };
+        let above = Sight { to: Position([10.0, 50.0, 300.0]), ..at(10.0, 10.0) };
         let above = Sight { distance: Metres(300.0), ..above };
         assert!(zoned(20.0).grade(&above).is_none(), "too far away");
     }

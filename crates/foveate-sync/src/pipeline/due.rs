@@ -4,8 +4,8 @@ use super::{RoundInputs, Rounds, Turn};
 use crate::deviation;
 use crate::interest::Grade;
 use crate::schedule::{DuePair, DueReason, Graded, Mode, Observer, PairState};
-use crate::store::{HISTORY, ObjectState, Slot, Store};
-use foveate_wire::{Kind, Micros, Tick, predict};
+use crate::store::{HISTORY, Slot, Store};
+use foveate_wire::{Metres, Micros, Tick, predict};
 
 /// A state that is needed from the history and this close to leaving it is sent again before it does.
 const EXPIRES: u32 = HISTORY - 8;
@@ -15,6 +15,8 @@ const URGENCY_CAP: f32 = 8.0;
 /// The most that one pair presses for a packet under strain: that of a replica which is missing. A packet is for
 /// several pairs that are wrong rather than for one that is far off.
 const MAX_PRESS: f32 = 4.0;
+/// An error of zero is taken for this one, so that nothing is divided by zero.
+const LEAST_ERROR: Metres = Metres(f32::MIN_POSITIVE);
 
 impl RoundInputs<'_> {
     /// Turns `turn.graded` into `turn.due`; counts samples, as if everything due were sent.
@@ -28,15 +30,13 @@ impl RoundInputs<'_> {
             let (gate, wake) = (&mut observer.pair_states[at], &mut observer.next_checks[at]);
             let class = wake.class();
             observer.counters.samples[class] += 1;
-            let hot = &store.hot[wake.slot.at()];
-            let kind = &store.schema().kinds()[usize::from(hot.kind.0)];
             let forced = wake.mode == Mode::Special && observer.pairs[at].forced;
-            let state = Judged::of((gate, wake.slot), hot, (store, kind), graded, tick);
+            let state = Judged::of(store, wake.slot, gate, graded, forced);
             if state.known && !forced {
                 wake.mode = if state.differs { Mode::Wrong } else { Mode::Right };
                 wake.set(tick.plus(1));
             }
-            let verdict = state.verdict((gate, forced), &graded.grade, rounds, tick);
+            let verdict = state.verdict(gate, &graded.grade, rounds, tick);
             let Some((fired, urgency)) = verdict else {
                 if let Some(patience) = graded.patience {
                     gate.patience = patience;
@@ -68,9 +68,7 @@ impl RoundInputs<'_> {
             if gate.reference.is_none() {
                 continue;
             }
-            let hot = &store.hot[wake.slot.at()];
-            let kind = &store.schema().kinds()[usize::from(hot.kind.0)];
-            let differs = Judged::of((gate, wake.slot), hot, (store, kind), graded, tick).differs;
+            let differs = Judged::of(store, wake.slot, gate, graded, false).differs;
             gate.clear_difference();
             let forced = &mut observer.pairs[at].forced;
             *forced |= differs;
@@ -88,16 +86,18 @@ impl RoundInputs<'_> {
 struct Judged {
     /// There is a reference replica at all.
     known: bool,
+    /// The state is sent whether it differs or not.
+    forced: bool,
     /// A field deviates by more than its floor.
     differs: bool,
     /// The state is about to leave the history.
     expiring: bool,
-    /// How far the place is off, in world units,
-    error: f32,
-    /// and how far it may be off without being told of.
-    floor: f32,
+    /// How far the place is off.
+    error: Metres,
+    /// How far the place may be off without being sent.
+    floor: Metres,
     /// ν′: the largest of ν, the floor and the precision.
-    allowed: f32,
+    allowed: Metres,
     /// Changes since the reference.
     missed: u32,
 }
@@ -105,20 +105,22 @@ struct Judged {
 impl Judged {
     #[inline]
     fn of(
-        (gate, slot): (&mut PairState, Slot),
-        hot: &ObjectState,
-        (store, kind): (&Store, &Kind),
+        store: &Store,
+        slot: Slot,
+        gate: &mut PairState,
         graded: &Graded,
-        tick: Tick,
+        forced: bool,
     ) -> Judged {
-        let grade = &graded.grade;
+        let (tick, hot, grade) = (store.tick(), &store.hot[slot.at()], &graded.grade);
+        let kind = &store.schema().kinds()[usize::from(hot.kind.0)];
         let mut judged = Judged {
             known: false,
+            forced,
             differs: true,
             expiring: false,
-            error: 0.0,
-            floor: 0.0,
-            allowed: 0.0,
+            error: Metres::ZERO,
+            floor: Metres::ZERO,
+            allowed: Metres::ZERO,
             missed: 0,
         };
         let Some(reference) = gate.reference.filter(|reference| reference.is_held(hot)) else {
@@ -131,13 +133,13 @@ impl Judged {
             let at = |axis: usize| reference.at[axis].wrapping_add(way[axis]);
             let off = |axis: usize| hot.place[axis].wrapping_sub(at(axis)) as f32;
             let square = off(0) * off(0) + off(1) * off(1) + off(2) * off(2);
-            judged.error = square.sqrt() * place.precision;
+            judged.error = Metres(square.sqrt() * place.precision);
         }
         judged.known = true;
         judged.floor = floor;
         judged.missed = hot.head.wrapping_sub(reference.push).wrapping_sub(1);
         judged.expiring = judged.missed >= EXPIRES && reference.others_moved_on(hot);
-        judged.allowed = grade.max_error.0.max(floor);
+        judged.allowed = grade.max_error.max(floor);
         judged.differs = judged.error > floor
             || kind.tells_apart(reference.access, gate.access())
             || (judged.missed > 0 && {
@@ -161,7 +163,7 @@ impl Judged {
     /// How much a near pair presses for a packet under strain.
     fn press(&self) -> f32 {
         match self.known {
-            true => (self.error / self.floor.max(f32::MIN_POSITIVE)).clamp(1.0, MAX_PRESS),
+            true => (self.error / self.floor.max(LEAST_ERROR)).clamp(1.0, MAX_PRESS),
             false => MAX_PRESS,
         }
     }
@@ -170,7 +172,7 @@ impl Judged {
     #[inline]
     fn verdict(
         &self,
-        (gate, forced): (&PairState, bool),
+        gate: &PairState,
         grade: &Grade,
         rounds: Rounds,
         tick: Tick,
@@ -182,7 +184,7 @@ impl Judged {
             let urgency = 1.0 + waited.0 as f32 / span.0 as f32;
             return Some((DueReason::New, urgency * grade.weight.sqrt()));
         };
-        let fired = if forced {
+        let fired = if self.forced {
             DueReason::New
         } else if self.differs && rounds.length * tick.since(reference.tick) >= grade.max_age {
             DueReason::Age
@@ -199,12 +201,12 @@ impl Judged {
         // more urgent for it.
         let waited = rounds.length * gate.since().map_or(0, |since| tick.since(since) + 1);
         let by_age = waited.0 as f32 / span.0 as f32;
-        let by_error = self.error / self.allowed.max(f32::MIN_POSITIVE);
+        let by_error = self.error / self.allowed.max(LEAST_ERROR);
         let by_missed = self.missed as f32 / grade.max_missed as f32;
         let urgency = by_age.max(by_error.min(URGENCY_CAP)).max(by_missed.min(URGENCY_CAP));
         // An update now takes a quarter of what the whole state will take when it has expired.
         let urgency = if self.expiring { f32::MAX } else { urgency * grade.weight };
-        let least = if forced { URGENCY_CAP * grade.weight } else { 0.0 };
+        let least = if self.forced { URGENCY_CAP * grade.weight } else { 0.0 };
         Some((fired, urgency.max(least)))
     }
 

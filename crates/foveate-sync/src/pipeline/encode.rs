@@ -124,10 +124,10 @@ impl Packet<'_> {
                 break;
             }
             let before = writer.bits();
-            let record = self.record(observer, said, &mut writer, hot);
+            let (kind, full) = self.record(observer, said, &mut writer, hot);
             let bits = f64::from(writer.bits()) - f64::from(before);
-            note_bits(&mut observer.counters, record, bits);
-            observer.link.note(SentRecord { alias: *alias, pair: *pair as u16, kind: record.0 });
+            note_bits(&mut observer.counters, kind, full, bits);
+            observer.link.note(SentRecord { alias: *alias, pair: *pair as u16, kind });
             count += 1;
         }
         let coded = writer.bits();
@@ -195,7 +195,7 @@ impl Packet<'_> {
             Some(base) => {
                 let age = tick.since(base.tick);
                 state.facing = facing_to_tell(kind, base, hot, facing);
-                self.put_together(kind, (wake.slot, hot), base, state.facing);
+                self.put_together(kind, wake.slot, base, state.facing);
                 kind.mask(access, &mut self.lanes.now);
                 let base = Baseline { lanes: &self.lanes.base, motion: base.motion, age };
                 state.motion = writer.update(alias, kind, &base, &mut self.lanes.now);
@@ -223,13 +223,8 @@ impl Packet<'_> {
     }
 
     /// Puts the observer's state and the one to be sent together.
-    fn put_together(
-        &mut self,
-        kind: &Kind,
-        (slot, hot): (Slot, &ObjectState),
-        base: &Reference,
-        facing: [i32; 2],
-    ) {
+    fn put_together(&mut self, kind: &Kind, slot: Slot, base: &Reference, facing: [i32; 2]) {
+        let hot = &self.store.hot[slot.at()];
         let (store, Lanes { base: then, now }) = (self.store, &mut *self.lanes);
         now.clear();
         now.extend_from_slice(store.lanes(slot));
@@ -270,7 +265,7 @@ fn facing_to_tell(kind: &Kind, base: &Reference, hot: &ObjectState, share: f32) 
     if turned { hot.facing } else { base.facing }
 }
 
-fn note_bits(counters: &mut Counters, (kind, full): (SentKind, bool), bits: f64) {
+fn note_bits(counters: &mut Counters, kind: SentKind, full: bool, bits: f64) {
     match (kind, full) {
         (SentKind::State(_), true) => {
             counters.full += 1;

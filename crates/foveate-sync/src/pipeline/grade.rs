@@ -5,14 +5,15 @@
 //! nothing has to be looked up again. Objects that jump are looked at apart.
 
 use super::jumps::meet_jumped;
-use super::precheck::{self, larger, smaller};
+use super::precheck::{self, SeenError, larger, smaller};
 use super::{MAX_RESERVED, Publisher, RoundInputs, Rounds, Scratch, Turn};
+use crate::deviation;
 use crate::interest::{Grade, Pivot, Sight, Strain};
 use crate::schedule::{
     Graded, Mode, NextCheck, Notice, Observer, ObserverId, Pair, PairState, Patience, push_tight,
 };
 use crate::store::{ObjectState, Slot, Store};
-use foveate_wire::{Access, Metres, Micros, Tick};
+use foveate_wire::{Access, Metres, Micros, Position, Tick};
 
 /// The margin, as a share of the reach.
 pub(super) const MARGIN: f32 = 0.15;
@@ -20,6 +21,8 @@ pub(super) const MARGIN: f32 = 0.15;
 const MAX_REST: u64 = 16;
 /// Rounds between two looks at the neighbourhood, at most.
 const MAX_LOOKS: f32 = 32.0;
+/// What objects that stand still are taken to move in a round, so that no way is divided by zero.
+pub(super) const LEAST_WAY: Metres = Metres(1e-6);
 
 impl RoundInputs<'_> {
     /// Finds the pairs of this round, and whose time has come.
@@ -45,7 +48,7 @@ impl RoundInputs<'_> {
         let RoundInputs { store, rounds, now, strain, index, .. } = *self;
         let Turn { awake, .. } = turn;
         precheck::pass(observer, store, awake, &mut scratch.attention);
-        let (slack, reach) = (observer.pivot_reach(), observer.policy.reach().0);
+        let (slack, reach) = (observer.pivot_reach(), observer.policy.reach());
         let give_way = GiveWay { strain, span: reach.min(index.span()) };
         let tick = store.tick();
         let look = Look { tick, now, rounds, slack, reach, give_way };
@@ -88,14 +91,14 @@ impl Publisher {
     /// What the policy says of a pair in the round that was last; for looking on from outside.
     pub fn grade_of(&self, id: ObserverId, slot: Slot) -> Option<(Grade, Metres)> {
         let observer = self.observer(id)?;
-        let hot = self.store.hot.get(slot.at()).filter(|hot| hot.alive)?;
-        let (slack, reach) = (observer.pivot_reach(), observer.policy.reach().0);
+        self.store.hot.get(slot.at()).filter(|hot| hot.alive)?;
+        let (slack, reach) = (observer.pivot_reach(), observer.policy.reach());
         let (tick, now, rounds) = (self.store.tick(), self.now, self.rounds);
         let give_way = GiveWay { strain: self.strain, span: reach.min(self.index.span()) };
         let look = Look { tick, now, rounds, slack, reach, give_way };
         let own = observer.pivots.iter().any(|pivot| pivot.object == Some(slot));
-        let (grade, distance, _) = look.judge(observer, &self.store, (slot, own), hot);
-        grade.map(|grade| (grade, Metres(distance)))
+        let opinion = look.judge(observer, &self.store, slot, own);
+        opinion.grade.map(|grade| (grade, opinion.distance))
     }
 
     /// For each object that an observer was told of: the round of the last state sent that is not
@@ -118,10 +121,10 @@ struct Look {
     tick: Tick,
     now: Micros,
     rounds: Rounds,
-    /// World units that the fastest pivot moves in a round.
-    slack: f32,
+    /// How far the fastest pivot moves in a round.
+    slack: Metres,
     /// How far the policy looks.
-    reach: f32,
+    reach: Metres,
     give_way: GiveWay,
 }
 
@@ -135,12 +138,29 @@ fn is_mate(team: u8, hot: &ObjectState) -> bool {
 struct GiveWay {
     strain: Strain,
     /// The distance at which they give way the most.
-    span: f32,
+    span: Metres,
+}
+
+/// What the policy says of a pair.
+struct Opinion {
+    /// `None`: the object is out of interest.
+    grade: Option<Grade>,
+    /// From the nearest pivot to the object; zero where places do not matter.
+    distance: Metres,
+    /// How many times looser the grade is than the policy asks for.
+    factor: f32,
+}
+
+impl Opinion {
+    /// Says so whatever the distance.
+    fn anywhere(grade: Option<Grade>) -> Opinion {
+        Opinion { grade, distance: Metres::ZERO, factor: 1.0 }
+    }
 }
 
 impl GiveWay {
     #[inline]
-    fn factor(&self, distance: f32) -> f32 {
+    fn factor(&self, distance: Metres) -> f32 {
         if self.strain == Strain::NONE { 1.0 } else { self.strain.factor(distance / self.span) }
     }
 }
@@ -161,15 +181,15 @@ impl Look {
             return observer.next_checks[at].set(self.out_of_reach(hot, distance - self.reach));
         }
         let own = observer.pivots.iter().any(|pivot| pivot.object == Some(slot));
-        let (grade, distance, factor) = match (hot.alive, far) {
-            (true, None) => self.judge(observer, store, (slot, own), hot),
-            (_, distance) => (None, distance.unwrap_or(0.0), 1.0),
+        let Opinion { grade, distance, factor } = match (hot.alive, far) {
+            (true, None) => self.judge(observer, store, slot, own),
+            (_, far) => Opinion { distance: far.unwrap_or_default(), ..Opinion::anywhere(None) },
         };
         let (gate, wake) = (&mut observer.pair_states[at], &mut observer.next_checks[at]);
         let tallies = &mut observer.tallies;
         let Some(grade) = grade else {
             // One's own object that one is not told of stays so until one looks from elsewhere.
-            let beyond = if own && hot.alive { f32::INFINITY } else { distance - self.reach };
+            let beyond = if own && hot.alive { Metres::UNBOUNDED } else { distance - self.reach };
             let mut next = self.out_of_reach(hot, beyond);
             tallies.set(wake, wake.tally % NextCheck::KNOWN);
             if wake.mode != Mode::Watched {
@@ -200,8 +220,9 @@ impl Look {
         if wake.mode != Mode::Special || observer.pairs[at].revive() {
             // Whatever is found now may have come up right after the last look.
             let since = wake.unseen_since(self.tick, gate.rest);
-            let precision = store.kind(slot).place.map_or(0.0, |place| place.precision);
-            let patience = self.set_pace(gate, &grade, hot, (distance, precision));
+            // A right replica is off by its floor at most.
+            let error = deviation::floor(store.kind(slot), &grade);
+            let patience = self.set_pace(gate, &grade, hot, SeenError { error, distance });
             let rest = gate.rest_at(distance);
             turn.graded.push(Graded { pair, grade, rest, patience, since, factor });
         }
@@ -210,20 +231,20 @@ impl Look {
     /// An object has gone out of reach: the change by which it left is told, or its replica would stand at the
     /// border as if nothing had happened. What is hidden within reach is not told of: that would betray where it hides.
     #[cold]
-    fn leaving(&self, observer: &Observer, pair: u32, distance: f32) -> Graded {
+    fn leaving(&self, observer: &Observer, pair: u32, distance: Metres) -> Graded {
         let floors = observer.policy.floors();
-        let floor = Metres(floors.map_or(0.0, |floors| floors.place.0 * distance));
+        let floor = floors.map_or(Metres::ZERO, |floors| distance * floors.place.0);
         let grade = Grade { floor, facing: 1.0, ..Grade::EXACT };
         Graded { pair, grade, rest: 1, patience: None, since: self.tick, factor: 1.0 }
     }
 
     /// How far off an object is that is out of reach, so that the policy need not be asked.
-    fn far_off(&self, observer: &Observer, hot: &ObjectState) -> Option<f32> {
+    fn far_off(&self, observer: &Observer, hot: &ObjectState) -> Option<Metres> {
         if !observer.interactions.is_empty() {
             return None; // what one has to do with is of interest from afar
         }
         let (_, square) = nearest(&observer.pivots, hot.pos).filter(|_| hot.alive && hot.placed)?;
-        (square > self.reach * self.reach).then(|| square.sqrt())
+        (square > self.reach.0 * self.reach.0).then(|| Metres(square.sqrt()))
     }
 
     /// How often the pair has to be looked at while its replica is right. A difference may arise in the round
@@ -236,12 +257,12 @@ impl Look {
         gate: &mut PairState,
         grade: &Grade,
         hot: &ObjectState,
-        (distance, precision): (f32, f32),
+        mut seen: SeenError,
     ) -> Option<Patience> {
         (gate.rest, gate.patience) = (1, Patience::default());
         gate.set_plain(grade.outlook.is_some_and(|outlook| outlook.facing >= 1.0));
         let outlook = grade.outlook.as_ref()?;
-        let (edge, share) = (outlook.beyond.0, outlook.max_share);
+        let (edge, share) = (outlook.beyond, outlook.max_share);
         gate.edge = edge;
         if outlook.max_missed != u32::MAX {
             return None;
@@ -251,20 +272,22 @@ impl Look {
         if outlook.max_error.0.is_infinite() {
             let calm = |max_age: Micros| max_age.0.div_ceil(self.rounds.length.0);
             gate.patience = Patience::new(calm(outlook.max_age), share);
-            let own = Patience::new(calm(grade.max_age), grade.max_error.0 / distance);
+            let own = Patience::new(calm(grade.max_age), grade.max_error / seen.distance);
             off_axis = own.below(outlook.off_axis);
         }
         // Object and replica may part at full speed each.
-        let (parting, closing) = (2.0 * hot.reach, hot.reach + self.slack);
-        // A right replica is off by its floor at most. That grows with the distance, an absolute ν does not.
-        let mut error = larger(grade.floor.0, precision);
+        let (parting, closing) = (hot.reach * 2.0, hot.reach + self.slack);
+        // The floor grows with the distance, an absolute ν does not.
         if outlook.max_error.0.is_finite() {
-            error *= (self.reach / distance).max(1.0);
+            seen.error = seen.error * (self.reach / seen.distance).max(1.0);
         }
-        let by_length = (outlook.max_error.0 - error) / larger(parting, 1e-6);
-        let by_share = precheck::rounds_within(share, (error, distance), hot, self.slack);
-        let by_edge =
-            if edge > 0.0 { (distance - edge) / larger(closing, 1e-6) } else { f32::INFINITY };
+        let SeenError { error, distance } = seen;
+        let by_length = (outlook.max_error - error) / parting.max(LEAST_WAY);
+        let by_share = seen.rounds_within(share, hot, self.slack);
+        let by_edge = match edge > Metres::ZERO {
+            true => (distance - edge) / closing.max(LEAST_WAY),
+            false => f32::INFINITY,
+        };
         // What is told a round or two before it must be may still be in time when it arrives.
         let by_age = by_age.saturating_sub(2).min(MAX_REST - 1) as f32;
         let rounds = smaller(smaller(by_length, by_share), smaller(by_edge, by_age));
@@ -272,67 +295,55 @@ impl Look {
         gate.rest = 1 + unseen as u8;
         // The nearest that it may be to rest as long.
         let unseen = unseen as f32;
-        if edge > 0.0 {
-            gate.edge += unseen * closing;
+        if edge > Metres::ZERO {
+            gate.edge += closing * unseen;
         }
         if share.is_finite() {
-            let needed = (error + unseen * (parting + share * closing)) / larger(share, 1e-6);
-            gate.edge = larger(gate.edge, needed);
+            let needed = (error + (parting + closing * share) * unseen) / larger(share, 1e-6);
+            gate.edge = gate.edge.max(needed);
         }
         off_axis
     }
 
-    /// The grade, the distance, and how many times looser the grade is than its policy asks for.
+    /// What the policy says of a pair; `own`: the observer looks from the object.
     #[inline]
-    fn judge(
-        &self,
-        observer: &Observer,
-        store: &Store,
-        (slot, own): (Slot, bool),
-        hot: &ObjectState,
-    ) -> (Option<Grade>, f32, f32) {
+    fn judge(&self, observer: &Observer, store: &Store, slot: Slot, own: bool) -> Opinion {
+        let hot = &store.hot[slot.at()];
         if !hot.placed {
-            return (Some(Grade::EXACT), 0.0, 1.0);
+            return Opinion::anywhere(Some(Grade::EXACT));
         }
-        let Some((pivot, square)) = nearest(&observer.pivots, hot.pos) else {
-            return (None, 0.0, 1.0);
+        let Some((pivot, _)) = nearest(&observer.pivots, hot.pos) else {
+            return Opinion::anywhere(None);
         };
         if own {
-            return (observer.own_objects.then_some(Grade::EXACT), 0.0, 1.0);
+            return Opinion::anywhere(observer.own_objects.then_some(Grade::EXACT));
         }
-        let distance = square.sqrt();
-        let sight = self.sight(observer, store, slot, (pivot, distance));
-        let factor = self.give_way.factor(distance);
+        let sight = self.sight(observer, store, slot, pivot);
+        let (distance, factor) = (sight.distance, self.give_way.factor(sight.distance));
         let grade = observer.policy.grade(&sight);
         let grade = if factor > 1.0 { grade.map(|grade| grade.loosened(factor)) } else { grade };
-        (grade, distance, factor)
+        Opinion { grade, distance, factor }
     }
 
     /// Whether the policy lets the observer know by which change an object went out of reach.
     #[cold]
     fn tells_leaving(&self, observer: &Observer, store: &Store, slot: Slot) -> bool {
-        nearest(&observer.pivots, store.hot[slot.at()].pos).is_some_and(|(pivot, square)| {
-            let sight = self.sight(observer, store, slot, (pivot, square.sqrt()));
-            observer.policy.tells_leaving(&sight)
+        nearest(&observer.pivots, store.hot[slot.at()].pos).is_some_and(|(pivot, _)| {
+            observer.policy.tells_leaving(&self.sight(observer, store, slot, pivot))
         })
     }
 
     /// What a policy sees of a pair.
     #[inline]
-    fn sight(
-        &self,
-        observer: &Observer,
-        store: &Store,
-        slot: Slot,
-        (pivot, distance): (&Pivot, f32),
-    ) -> Sight {
+    fn sight(&self, observer: &Observer, store: &Store, slot: Slot, pivot: &Pivot) -> Sight {
         let hot = &store.hot[slot.at()];
+        let distance = hot.pos.distance(pivot.at);
         let ahead = |axis: usize| (hot.pos[axis] - pivot.at[axis]) * pivot.facing[axis];
         let ahead = ahead(0) + ahead(1) + ahead(2);
         Sight {
-            distance: Metres(distance),
+            distance,
             // An object in the same spot is straight ahead.
-            cos_angle: if distance > 0.0 { ahead / distance } else { 1.0 },
+            cos_angle: if distance > Metres::ZERO { ahead / distance.0 } else { 1.0 },
             from: pivot.at,
             to: hot.pos,
             pivot: pivot.object.map(|slot| store.id(slot)),
@@ -346,8 +357,8 @@ impl Look {
     }
 
     /// A pair that nobody cares for need not be looked at before it could have come into reach.
-    fn out_of_reach(&self, hot: &ObjectState, beyond: f32) -> Tick {
-        let wait = (beyond / (hot.reach + self.slack).max(1e-6)).clamp(0.0, MAX_LOOKS);
+    fn out_of_reach(&self, hot: &ObjectState, beyond: Metres) -> Tick {
+        let wait = (beyond / (hot.reach + self.slack).max(LEAST_WAY)).clamp(0.0, MAX_LOOKS);
         let whole = wait as u32;
         self.tick.plus((whole + u32::from((whole as f32) < wait)).max(1))
     }
@@ -386,11 +397,8 @@ impl Look {
 
 /// The nearest pivot, and the square of its distance.
 #[inline]
-pub(super) fn nearest(pivots: &[Pivot], pos: [f32; 3]) -> Option<(&Pivot, f32)> {
-    let square = |pivot: &Pivot| {
-        let off = |axis: usize| pos[axis] - pivot.at[axis];
-        off(0) * off(0) + off(1) * off(1) + off(2) * off(2)
-    };
+pub(super) fn nearest(pivots: &[Pivot], pos: Position) -> Option<(&Pivot, f32)> {
+    let square = |pivot: &Pivot| pos.square_distance(pivot.at);
     let (first, rest) = pivots.split_first()?;
     let mut best = (first, square(first));
     for pivot in rest {
@@ -408,9 +416,9 @@ fn refresh(observer: &mut Observer, round: &RoundInputs<'_>, scratch: &mut Scrat
     let stale = std::mem::take(&mut observer.stale);
     let tick = store.tick();
     observer.tidy_path(store, now);
-    let (reach, closing) = (observer.policy.reach().0, store.fastest() + observer.pivot_reach());
-    let looks = (reach * MARGIN / closing.max(1e-6)).clamp(1.0, MAX_LOOKS).floor();
-    let wide = reach + looks * closing;
+    let (reach, closing) = (observer.policy.reach(), store.fastest() + observer.pivot_reach());
+    let looks = (reach * MARGIN / closing.max(LEAST_WAY)).clamp(1.0, MAX_LOOKS).floor();
+    let wide = reach + closing * looks;
     // Each observer in rounds of its own, so that no round has all of this to do.
     let late = tick.0.wrapping_add(observer.phase) % looks as u32;
     observer.refresh_at = tick.plus(looks as u32 - late);
@@ -424,7 +432,8 @@ fn refresh(observer: &mut Observer, round: &RoundInputs<'_>, scratch: &mut Scrat
         if stale || !hot.alive {
             wake.set(tick);
         }
-        let near = nearest(&observer.pivots, hot.pos).is_some_and(|(_, sq)| sq <= wide * wide);
+        let near =
+            nearest(&observer.pivots, hot.pos).is_some_and(|(_, square)| square <= wide.0 * wide.0);
         let keep = hot.alive && (near || !hot.placed);
         if wake.mode == Mode::Watched && !keep {
             observer.drop_pair(at, store);
@@ -438,11 +447,11 @@ fn refresh(observer: &mut Observer, round: &RoundInputs<'_>, scratch: &mut Scrat
     observer.reserve(room.min(MAX_RESERVED));
     let before = observer.pairs.len();
     let Observer { pairs, pair_states, next_checks, pivots, interactions, .. } = observer;
-    let mut find_candidates = |slot: Slot, within: f32| {
+    let mut find_candidates = |slot: Slot, within: Metres| {
         let (met, hot) = (&mut scratch.met[slot.at()], &store.hot[slot.at()]);
-        let near = !within.is_finite()
+        let near = !within.0.is_finite()
             || !hot.placed
-            || nearest(pivots, hot.pos).is_some_and(|(_, square)| square <= within * within);
+            || nearest(pivots, hot.pos).is_some_and(|(_, square)| square <= within.0 * within.0);
         if near && hot.alive && *met != search {
             *met = search;
             push_tight(pairs, Pair::watch(tick));
@@ -450,14 +459,14 @@ fn refresh(observer: &mut Observer, round: &RoundInputs<'_>, scratch: &mut Scrat
             push_tight(next_checks, NextCheck::new(slot, tick));
         }
     };
-    if wide.is_finite() {
+    if wide.0.is_finite() {
         pivots
             .iter()
             .for_each(|pivot| index.around(pivot.at, wide, |slot| find_candidates(slot, wide)));
         if pivots.is_empty() {
             index.placeless().iter().for_each(|slot| find_candidates(*slot, wide));
         }
-        interactions.iter().for_each(|known| find_candidates(known.slot, f32::INFINITY));
+        interactions.iter().for_each(|known| find_candidates(known.slot, Metres::UNBOUNDED));
     } else {
         (0..store.rows()).for_each(|row| find_candidates(Slot(row as u32), wide));
     }

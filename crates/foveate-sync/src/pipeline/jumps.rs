@@ -8,6 +8,7 @@ use super::{RoundInputs, Scratch};
 use crate::interest::Pivot;
 use crate::schedule::{NextCheck, Observer, Pair, PairState, push_tight};
 use crate::store::{Jump, Store};
+use foveate_wire::{Metres, Position};
 use std::ops::Range;
 
 /// The jumps of a round, in the order of both their ends along the first axis.
@@ -40,9 +41,9 @@ impl Jumps {
     }
 
     /// Those that may begin or end within `reach` of a pivot.
-    fn around(&self, pivot: &Pivot, reach: f32) -> Range<usize> {
-        let first = self.ends.partition_point(|(x, _)| *x < pivot.at[0] - reach);
-        let count = self.ends[first..].partition_point(|(x, _)| *x <= pivot.at[0] + reach);
+    fn around(&self, pivot: &Pivot, reach: Metres) -> Range<usize> {
+        let first = self.ends.partition_point(|(x, _)| *x < pivot.at[0] - reach.0);
+        let count = self.ends[first..].partition_point(|(x, _)| *x <= pivot.at[0] + reach.0);
         first..first + count
     }
 }
@@ -54,10 +55,10 @@ pub(super) fn meet_jumped(observer: &mut Observer, round: &RoundInputs<'_>, scra
     if store.jumped.is_empty() {
         return;
     }
-    let reach = observer.policy.reach().0 * (1.0 + MARGIN);
-    let near = |pivots: &[Pivot], pos: [f32; 3]| {
-        !reach.is_finite()
-            || nearest(pivots, pos).is_some_and(|(_, square)| square <= reach * reach)
+    let reach = observer.policy.reach() * (1.0 + MARGIN);
+    let near = |pivots: &[Pivot], pos: Position| {
+        !reach.0.is_finite()
+            || nearest(pivots, pos).is_some_and(|(_, square)| square <= reach.0 * reach.0)
     };
     let (tick, before) = (store.tick(), observer.pair_states.len());
     let Observer { pairs, pair_states, next_checks, pivots, .. } = observer;

@@ -4,7 +4,7 @@ use super::Publisher;
 use crate::interest::Pivot;
 use crate::schedule::{Notice, Observer, ObserverId};
 use crate::store::Slot;
-use foveate_wire::{Metres, ObjectId, Radians, steps_to_angle};
+use foveate_wire::{Metres, ObjectId, Position, Radians, steps_to_angle};
 
 /// What is known of a replica's fate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +26,7 @@ pub struct Known {
     /// Its place in the store.
     pub slot: Slot,
     /// Where the observer believes it to be.
-    pub at: [f32; 3],
+    pub at: Position,
     /// Where the observer believes it to face.
     pub yaw: Radians,
     /// How far that is from its true place.
@@ -88,28 +88,24 @@ impl Publisher {
         let state = pair.base.or(gate.reference)?;
         let kind = self.store.kind(slot);
         let age = self.store.tick().since(state.tick);
-        let (mut at, mut error) = ([0.0; 3], 0.0);
+        let (mut at, mut error) = (Position::default(), Metres::ZERO);
         if let Some(place) = &kind.place {
             let way = if place.motion { state.motion.way(age) } else { [0; 3] };
             let steps = [0, 1, 2].map(|axis| state.at[axis].wrapping_add(way[axis]));
-            at = steps.map(|steps| steps as f32 * place.precision);
-            error = apart(at, hot.pos);
+            at = Position(steps.map(|steps| steps as f32 * place.precision));
+            error = at.distance(hot.pos);
         }
-        let pivots = observer.pivots.iter().map(|pivot| apart(pivot.at, hot.pos));
+        let pivots = observer.pivots.iter().map(|pivot| pivot.at.distance(hot.pos));
         Some(Known {
             id: hot.id,
             slot,
             at,
             yaw: Radians(kind.yaw.map_or(0.0, |(_, steps)| steps_to_angle(state.facing[0], steps))),
-            error: Metres(error),
-            distance: Metres(pivots.fold(f32::INFINITY, f32::min)),
+            error,
+            distance: pivots.fold(Metres::UNBOUNDED, Metres::min),
             age,
             class,
             held,
         })
     }
-}
-
-fn apart(a: [f32; 3], b: [f32; 3]) -> f32 {
-    (0..3).map(|axis| (a[axis] - b[axis]).powi(2)).sum::<f32>().sqrt()
 }

@@ -24,7 +24,7 @@ use crate::schedule::{DuePair, Graded, Observer, ObserverId};
 use crate::store::Store;
 use crate::threads::Threads;
 use foveate_wire::packet::Ack;
-use foveate_wire::{Micros, ObjectId, Schema, Tick};
+use foveate_wire::{Metres, Micros, ObjectId, Position, Schema, Tick};
 use std::sync::Arc;
 
 /// Records that are worth a packet when the budget is short.
@@ -269,11 +269,11 @@ impl Publisher {
     }
 
     /// Calls `found` with the objects that were within a radius when the last round began.
-    pub fn around(&self, at: [f32; 3], radius: f32, mut found: impl FnMut(ObjectId)) {
+    pub fn around(&self, at: Position, radius: Metres, mut found: impl FnMut(ObjectId)) {
         self.index.around(at, radius, |slot| {
             let hot = &self.store.hot[slot.at()];
-            let square: f32 = (0..3).map(|axis| (hot.pos[axis] - at[axis]).powi(2)).sum();
-            if hot.alive && hot.placed && square <= radius * radius {
+            let square = hot.pos.square_distance(at);
+            if hot.alive && hot.placed && square <= radius.0 * radius.0 {
                 found(hot.id);
             }
         });
@@ -361,15 +361,15 @@ impl Publisher {
         let each = observers.len().div_ceil(threads.parts()).max(MIN_PART);
         let each = each.next_multiple_of(GROUP);
         if threads.count() == 1 || observers.len() <= each {
-            round.take_part((0, observers), &mut workspaces[0], probe, |_, id, packet| {
-                send(id, packet)
-            });
+            let part = ObserverPart { first: 0, observers };
+            round.take_part(part, &mut workspaces[0], probe, |_, id, packet| send(id, packet));
         } else {
             probe.enter(PipelineStage::Turns);
             let parts = observers.len().div_ceil(each).max(workspaces.len());
             workspaces.resize_with(parts, Workspace::default);
             threads.split(observers, each, workspaces, &|first, observers, workspace| {
-                round.take_part((first, observers), workspace, &mut (), Packets::push);
+                let part = ObserverPart { first, observers };
+                round.take_part(part, workspace, &mut (), Packets::push);
             });
             probe.enter(PipelineStage::Send);
             workspaces.iter_mut().for_each(|workspace| workspace.packets.drain(&mut send));
@@ -390,23 +390,31 @@ impl Publisher {
 
     /// Sorts the objects.
     fn rebuild_index(&mut self) {
-        let reach = |observer: &Observer| observer.policy.reach().0;
-        let reaches = self.observers.iter().flatten().map(reach).filter(|reach| reach.is_finite());
+        let reaches = self.observers.iter().flatten().map(|observer| observer.policy.reach());
+        let widest = reaches.filter(|reach| reach.0.is_finite()).fold(Metres::ZERO, Metres::max);
         // Cells of half the widest view: few enough to walk, small enough to miss the corners.
-        self.index.rebuild(&self.store, (reaches.fold(0.0, f32::max) / 2.0).max(1.0));
+        self.index.rebuild(&self.store, (widest / 2.0).max(Metres(1.0)));
         self.jumps.sort(&self.store);
     }
 }
 
+/// Observers whose turns one thread takes.
+struct ObserverPart<'a> {
+    /// The number of the first one.
+    first: usize,
+    observers: &'a mut [Option<Observer>],
+}
+
 impl RoundInputs<'_> {
-    /// The turns of a part of the observers, whose first one has this number.
+    /// The turns of a part of the observers.
     fn take_part(
         &self,
-        (first, observers): (usize, &mut [Option<Observer>]),
+        part: ObserverPart<'_>,
         workspace: &mut Workspace,
         probe: &mut impl Probe,
         mut send: impl FnMut(&mut Packets, ObserverId, &[u8]),
     ) {
+        let ObserverPart { first, observers } = part;
         let Workspace { scratch, turns, encode, packets } = workspace;
         scratch.met.resize(self.store.rows().max(1), 0);
         if turns.len() < observers.len().min(GROUP) {

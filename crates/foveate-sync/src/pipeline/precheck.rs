@@ -4,12 +4,12 @@
 //! grade. Finding that out takes two distances and a few comparisons on what lies side by side in
 //! memory; only the others are graded (`docs/adr/0004-look-at-every-pair-cheaply.md`).
 
-use super::grade::nearest;
+use super::grade::{LEAST_WAY, nearest};
 use crate::deviation;
 use crate::interest::Pivot;
 use crate::schedule::{Mode, NextCheck, Observer, PairState, Tallies};
 use crate::store::{ObjectState, Store};
-use foveate_wire::{Kind, Tick, predict};
+use foveate_wire::{Kind, Metres, Position, Tick, predict};
 
 /// What stays the same for all pairs of an observer in a round.
 struct Quiet {
@@ -18,8 +18,8 @@ struct Quiet {
     /// Floors of place per unit of distance, and of facings as a share of the schema's.
     angle: f32,
     facing: f32,
-    /// World units that the fastest pivot moves in a round.
-    slack: f32,
+    /// How far the fastest pivot moves in a round.
+    slack: Metres,
 }
 
 /// What a first look tells.
@@ -120,7 +120,7 @@ impl Quiet {
             return if newest { Seen::Right(1) } else { Seen::Unsure };
         };
         let square = nearest_square(pivots, hot.pos);
-        let distance = square.sqrt();
+        let distance = Metres(square.sqrt());
         let beyond = distance > gate.edge;
         if square > self.reach_square || (gate.rest != 1 && !beyond) {
             return Seen::Unsure;
@@ -140,21 +140,21 @@ impl Quiet {
             let bound = larger(bound - place.precision, 0.0) * parts;
             off <= bound * bound
         };
-        if within(distance * self.angle) && !others_moved {
+        if within(distance.0 * self.angle) && !others_moved {
             let facing = if gate.plain() && beyond { 1.0 } else { self.facing };
             if !deviation::turned(kind, &replica.facing, &hot.facing, facing) {
                 return Seen::Right(gate.rest);
             }
         }
         let (calm, leeway) = (u32::from(gate.patience.calm), gate.patience.leeway());
-        if !beyond || age >= calm || !within(distance * leeway) {
+        if !beyond || age >= calm || !within(distance.0 * leeway) {
             return Seen::Unsure;
         }
         if let Some(cosine) = gate.patience.off_axis() {
             // A head is turned at any moment.
             let off_axis = nearest(pivots, hot.pos).is_some_and(|(pivot, _)| {
                 let ahead = |axis: usize| (hot.pos[axis] - pivot.at[axis]) * pivot.facing[axis];
-                ahead(0) + ahead(1) + ahead(2) < cosine * distance
+                ahead(0) + ahead(1) + ahead(2) < cosine * distance.0
             });
             return if off_axis { Seen::Waits(1) } else { Seen::Unsure };
         }
@@ -162,26 +162,31 @@ impl Quiet {
             return Seen::Waits(1);
         }
         let left = (calm - age).min(u32::from(gate.rest));
-        let error = off.sqrt() / parts + place.precision;
-        let unseen = rounds_within(leeway, (error, distance), hot, self.slack);
+        let error = Metres(off.sqrt() / parts + place.precision);
+        let unseen = SeenError { error, distance }.rounds_within(leeway, hot, self.slack);
         Seen::Waits(left.min((unseen.max(0.0) as u32).saturating_add(1)))
     }
 }
 
-/// Rounds for which a replica that is off by `error` now stays off by less than its share of the distance, if it and
-/// its object part at full speed each while object and pivot come nearer at theirs.
-#[inline]
-pub(super) fn rounds_within(
-    share: f32,
-    (error, distance): (f32, f32),
-    hot: &ObjectState,
-    slack: f32,
-) -> f32 {
-    if share.is_infinite() {
-        return f32::INFINITY;
+/// How far a replica is off, seen from the nearest pivot.
+#[derive(Clone, Copy)]
+pub(super) struct SeenError {
+    pub error: Metres,
+    /// From the pivot to the object.
+    pub distance: Metres,
+}
+
+impl SeenError {
+    /// Rounds for which the replica stays off by less than a share of the distance, if it and its object part at full
+    /// speed each while object and pivot come nearer at theirs.
+    #[inline]
+    pub fn rounds_within(self, share: f32, hot: &ObjectState, slack: Metres) -> f32 {
+        if share.is_infinite() {
+            return f32::INFINITY;
+        }
+        let lost = hot.reach * 2.0 + (hot.reach + slack) * share;
+        (self.distance * share - self.error) / lost.max(LEAST_WAY)
     }
-    let lost = 2.0 * hot.reach + share * (hot.reach + slack);
-    (share * distance - error) / larger(lost, 1e-6)
 }
 
 /// The larger of two numbers. Unlike [`f32::max`] it does not care for what is not a number, and is one instruction.
@@ -197,11 +202,8 @@ pub(super) fn smaller(a: f32, b: f32) -> f32 {
 }
 
 #[inline(always)]
-fn nearest_square(pivots: &[Pivot], pos: [f32; 3]) -> f32 {
-    let square = |pivot: &Pivot| {
-        let off = |axis: usize| pos[axis] - pivot.at[axis];
-        off(0) * off(0) + off(1) * off(1) + off(2) * off(2)
-    };
+fn nearest_square(pivots: &[Pivot], pos: Position) -> f32 {
+    let square = |pivot: &Pivot| pos.square_distance(pivot.at);
     match pivots {
         [pivot] => square(pivot),
         pivots => pivots.iter().map(square).fold(f32::INFINITY, smaller),

@@ -14,7 +14,7 @@ pub use show::{Show, Shown, Smoother};
 use foveate_wire::packet::{Ack, PacketError, PacketReader, Record, States, open_state};
 use foveate_wire::{
     Alias, Epoch, Kind, KindId, Metres, Micros, Models, Motion, ObjectId, OwnerId, PlaceLanes,
-    Replicate, Schema, Tick, predict,
+    Position, Replicate, Schema, Tick, predict,
 };
 use states::{Sample, StateRing};
 use std::cell::RefCell;
@@ -400,9 +400,10 @@ impl ReplicaView<'_> {
     }
 
     /// The place that the shared predictor gives it in a round; the sender's bounds refer to this.
-    pub fn predicted(&self, tick: Tick) -> Option<[f32; 3]> {
+    pub fn predicted(&self, tick: Tick) -> Option<Position> {
         let place = self.set.schema.kind(self.replica.kind)?.place?;
-        Some(self.predicted_steps(tick, &place).map(|steps| steps as f32 * place.precision))
+        let steps = self.predicted_steps(tick, &place);
+        Some(Position(steps.map(|steps| steps as f32 * place.precision)))
     }
 
     /// The same in steps; `place` belongs to the replica's kind.

@@ -150,7 +150,7 @@ impl Smoother {
         let (place, speed) = (kind.place?, kind.spec.max_speed);
         let past = now - self.delay.current();
         let tick = Tick((past.0 / round.0) as u32);
-        let exact = replica.predicted(Tick((now.0 / round.0) as u32))?;
+        let exact = replica.predicted(Tick((now.0 / round.0) as u32))?.0;
         let lift =
             |lanes: &[i32]| place.coordinates(lanes).map(|steps| steps as f32 * place.precision);
         let at = match replica.around(tick) {
@@ -178,12 +178,12 @@ impl Smoother {
 /// The prediction between two rounds: linear from one to the next.
 fn between_rounds(replica: &ReplicaView<'_>, now: Micros, round: Micros) -> Option<[f32; 3]> {
     let tick = Tick((now.0 / round.0) as u32);
-    let here = replica.predicted(tick)?;
+    let here = replica.predicted(tick)?.0;
     if replica.life() != Life::Live {
         return Some(here);
     }
     let share = (now.0 % round.0) as f32 / round.0 as f32;
-    Some(mix(here, replica.predicted(tick.plus(1))?, share))
+    Some(mix(here, replica.predicted(tick.plus(1))?.0, share))
 }
 
 fn add(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {

@@ -314,9 +314,8 @@ impl Observer {
     }
 
     /// World units that its fastest pivot moves in a round.
-    pub(crate) fn pivot_reach(&self) -> f32 {
-        let faster = |fastest: f32, reach: f32| if reach > fastest { reach } else { fastest };
-        self.pivots.iter().map(|pivot| pivot.reach.0).fold(0.0, faster)
+    pub(crate) fn pivot_reach(&self) -> Metres {
+        self.pivots.iter().map(|pivot| pivot.reach).fold(Metres::ZERO, Metres::max)
     }
 
     /// Bytes that the next record will take, judged by the last ones.
@@ -364,7 +363,7 @@ impl Observer {
         let slots: &[Slot] = match &self.sources {
             Pivots::Free(pivots) => {
                 let moved =
-                    self.pivots[..] != pivots[..] && pivots.iter().all(|p| p.reach.0 == 0.0);
+                    self.pivots[..] != pivots[..] && pivots.iter().all(|p| p.reach == Metres::ZERO);
                 self.pivots.clear();
                 self.pivots.extend_from_slice(pivots);
                 return moved;
@@ -591,7 +590,7 @@ fn eyes(store: &Store, slot: Slot) -> Pivot {
     let [yaw, pitch] = hot.facing;
     let mut pivot = Pivot::looking(hot.pos, angle(kind.yaw, yaw), angle(kind.pitch, pitch));
     pivot.object = Some(slot);
-    pivot.reach = Metres(hot.reach);
+    pivot.reach = hot.reach;
     pivot
 }
 

@@ -2,7 +2,7 @@
 
 use crate::interest::CLASSES;
 use crate::store::{HISTORY, ObjectState, Slot};
-use foveate_wire::{Access, Alias, Motion, Tick};
+use foveate_wire::{Access, Alias, Metres, Motion, Tick};
 
 /// A state of the object that the observer was sent or has: a push of its history, and the tick of
 /// the packet that carried it. What is compared in most rounds is copied; everything else is in the
@@ -223,7 +223,7 @@ pub(crate) struct PairState {
     pub rest: u8,
     /// As long as it differs.
     pub patience: Patience,
-    pub edge: f32,
+    pub edge: Metres,
     /// The last state sent and not known to be lost. Due and bounds refer to it.
     pub reference: Option<Reference>,
     /// When the present difference arose.
@@ -234,7 +234,7 @@ const _: () = assert!(size_of::<PairState>() == 64);
 
 impl PairState {
     pub fn new(tick: Tick) -> PairState {
-        let (flags, rest, patience, edge) = (0, 1, Patience::default(), 0.0);
+        let (flags, rest, patience, edge) = (0, 1, Patience::default(), Metres::ZERO);
         PairState { flags, rest, patience, edge, reference: None, arose: tick }
     }
 
@@ -288,12 +288,12 @@ impl PairState {
 
     /// Nothing of its last grade counts any more.
     pub fn grade_anew(&mut self) {
-        (self.rest, self.edge) = (0, f32::INFINITY);
+        (self.rest, self.edge) = (0, Metres::UNBOUNDED);
     }
 
     /// For how many rounds it may be left alone while it is right, at this distance.
     #[inline]
-    pub fn rest_at(&self, distance: f32) -> u8 {
+    pub fn rest_at(&self, distance: Metres) -> u8 {
         if distance > self.edge { self.rest } else { 1 }
     }
 

@@ -11,7 +11,7 @@ use foveate_node::peer::wire::{Digest, PeerMessage};
 use foveate_node::peer::{Fault, Signer};
 use foveate_node::session::write_message;
 use foveate_wire::schema::LANE_EPOCH;
-use foveate_wire::{Micros, ObjectId, SchemaError};
+use foveate_wire::{Micros, ObjectId, Position, SchemaError};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Rounds between two samples of coherence.
@@ -325,7 +325,7 @@ fn relay(count: usize, judge: &dyn Signer, authors: &[Keys], rng: &mut fastrand:
         };
         let is_believed = |sealed: Sealed| {
             let mut members = Members::new(judge.key().player());
-            let here = Reader { now: Micros::ZERO, world: None, here: [0.0; 3] };
+            let here = Reader { now: Micros::ZERO, world: None, here: Position::default() };
             matches!(members.learn(here, sealed, None, judge), Ok(Learned::News(_)))
         };
         relayed.forged_believed += usize::from(is_believed(forged));

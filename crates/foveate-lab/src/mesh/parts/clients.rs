@@ -244,8 +244,8 @@ fn sight(
     Sight {
         distance: Metres(distance),
         cos_angle: (to[0] - from[0]) / distance.max(1e-6),
-        from: [from[0], from[1], 0.0],
-        to: [to[0], to[1], 0.0],
+        from: from.into(),
+        to: to.into(),
         pivot: Some(avatar),
         object,
         kind: object.kind(),
