@@ -151,11 +151,6 @@ impl<G: Game, E: LinkEndpoint> RegionHost<G, E> {
         self
     }
 
-    /// Whether states keep within what each link's congestion controller lets through. True at first.
-    pub fn set_follow_congestion(&mut self, follows: bool) {
-        self.around.measured = follows.then_some(self.server.settings().rounds.length);
-    }
-
     /// What operators' pages did since the last call: connected, asked, closed. Answer with
     /// [`LinkEndpoint::send_message`]. Beyond [`MAX_OBSERVER_EVENTS`](crate::host::MAX_OBSERVER_EVENTS) the oldest are
     /// forgotten.

@@ -91,11 +91,6 @@ impl<G: Game> Client<G> {
         self.link
     }
 
-    /// Whether there is a link ahead and its server expects the client.
-    pub fn is_ready_to_move(&self) -> bool {
-        self.servers.also().is_some()
-    }
-
     /// Whether `link` is the link ahead; if so, sends its first message there.
     pub(super) fn connected_ahead(&mut self, link: Link, out: &mut impl Outbox) -> bool {
         let Some(ahead) = self.servers.ahead.as_mut().filter(|it| it.link.is_none()) else {

@@ -79,20 +79,6 @@ impl Grade {
         outlook: None,
     };
 
-    /// The stricter of two grades, bound by bound.
-    pub fn tightest(self, other: Grade) -> Grade {
-        Grade {
-            max_age: self.max_age.min(other.max_age),
-            max_missed: self.max_missed.min(other.max_missed),
-            max_error: Metres(self.max_error.0.min(other.max_error.0)),
-            floor: Metres(self.floor.0.min(other.floor.0)),
-            facing: self.facing.min(other.facing),
-            weight: self.weight.max(other.weight),
-            class: self.class.min(other.class),
-            outlook: None,
-        }
-    }
-
     /// The grade that a relay must request so that `share` of each bound (0 to 1) remains for
     /// itself: bounds add up, ν_up + ν_down ≤ ν, and so do θ.
     pub fn upstream(self, share: f32) -> Grade {
@@ -315,9 +301,7 @@ pub(crate) mod tests {
         let (up, down) = (grade.upstream(0.25), grade.upstream(0.75));
         assert_eq!(up.max_age + down.max_age, grade.max_age);
         assert_eq!(up.max_error.0 + down.max_error.0, grade.max_error.0);
-        let loose = Grade { max_age: Micros::UNBOUNDED, max_error: Metres(1.0), ..grade };
-        let tight = grade.tightest(loose);
-        assert_eq!((tight.max_age, tight.max_error), (max_age, Metres(1.0)));
+        let loose = Grade { max_age: Micros::UNBOUNDED, ..grade };
         assert_eq!(loose.upstream(0.5).max_age, Micros::UNBOUNDED);
     }
 }
