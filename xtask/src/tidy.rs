@@ -5,10 +5,12 @@
 //! right about our own code, not about every file that a compiler accepts.
 
 mod book;
+mod code;
 mod crates;
 mod deploy;
 mod markdown;
 mod names;
+mod parameters;
 mod records;
 mod size;
 mod source;
@@ -30,6 +32,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     size::files_are_short,
     size::functions_are_short,
     names::public_types_have_one_name,
+    parameters::parameters_have_names,
     words::nothing_is_left_undone,
     words::nothing_names_a_machine,
     words::comments_are_plain,

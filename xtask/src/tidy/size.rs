@@ -1,7 +1,8 @@
 //! Files and functions are small enough to read at once.
 
 use super::Finding;
-use super::source::{Language, blank};
+use super::code::Code;
+use super::source::Language;
 use super::tree::Tree;
 
 /// A longer file has more than one idea.
@@ -55,9 +56,9 @@ struct Function {
 }
 
 fn functions(text: &str, language: Language) -> Vec<Function> {
-    let code = Code(blank(text, language));
+    let code = Code::of(text, language);
     let mut found = Vec::new();
-    for at in 0..code.0.len() {
+    for at in code.positions() {
         let head = match language {
             Language::Rust => code.rust_function(at),
             Language::TypeScript => code.typescript_function(at),
@@ -68,149 +69,6 @@ fn functions(text: &str, language: Language) -> Vec<Function> {
         found.push(Function { name, line, lines: code.line(close) - line + 1 });
     }
     found
-}
-
-/// Source text without comments and literals. All positions count characters.
-struct Code(Vec<char>);
-
-impl Code {
-    fn at(&self, at: usize) -> Option<char> {
-        self.0.get(at).copied()
-    }
-
-    fn line(&self, at: usize) -> usize {
-        self.0[..at.min(self.0.len())].iter().filter(|c| **c == '\n').count() + 1
-    }
-
-    /// The name that starts at `at`, unless `at` is within one.
-    fn word(&self, at: usize) -> Option<String> {
-        let part = |c: &char| c.is_alphanumeric() || *c == '_' || *c == '$';
-        let inside = at > 0 && part(&self.0[at - 1]);
-        let word: String = self.0.get(at..)?.iter().take_while(|c| part(c)).collect();
-        (!inside && !word.is_empty()).then_some(word)
-    }
-
-    /// The next position from `at` on that is not white space.
-    fn skip_space(&self, mut at: usize) -> usize {
-        while self.at(at).is_some_and(char::is_whitespace) {
-            at += 1;
-        }
-        at
-    }
-
-    /// The bracket that closes the one at `open`, or the end of the text.
-    fn closing(&self, open: usize) -> usize {
-        let mut depth = 0_usize;
-        for (at, c) in self.0.iter().enumerate().skip(open) {
-            match c {
-                '(' | '[' | '{' => depth += 1,
-                ')' | ']' | '}' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            if depth == 0 {
-                return at;
-            }
-        }
-        self.0.len()
-    }
-
-    /// `fn name … {` at `at`: the name and the position of the brace. `None` for a declaration without a body.
-    fn rust_function(&self, at: usize) -> Option<(String, usize)> {
-        if self.word(at)? != "fn" {
-            return None;
-        }
-        let name_at = self.skip_space(at + "fn".len());
-        let name = self.word(name_at)?;
-        let mut at = name_at;
-        loop {
-            match self.at(at)? {
-                '{' => return Some((name, at)),
-                ';' => return None,
-                '(' | '[' => at = self.closing(at) + 1,
-                _ => at += 1,
-            }
-        }
-    }
-
-    /// `name(…) {`, with or without `function` or a result type, or `name = … => {`.
-    fn typescript_function(&self, at: usize) -> Option<(String, usize)> {
-        let name = self.word(at)?;
-        let no_name = ["if", "for", "while", "switch", "catch", "with", "function", "return"];
-        if no_name.contains(&name.as_str()) || name.starts_with(|c: char| c.is_ascii_digit()) {
-            return None;
-        }
-        let mut next = self.skip_space(at + name.chars().count());
-        if self.at(next)? == '<' {
-            next = self.skip_space(self.closing_angle(next) + 1);
-        }
-        if self.at(next)? == '(' {
-            let brace = self.body_after_parameters(next)?;
-            return (self.at(brace) == Some('{')).then_some((name, brace));
-        }
-        let assigned =
-            self.at(next)? == '=' && self.at(next + 1).is_some_and(|c| c != '=' && c != '>');
-        if !assigned {
-            return None;
-        }
-        next = self.skip_space(next + 1);
-        if self.word(next).as_deref() == Some("async") {
-            next = self.skip_space(next + "async".len());
-        }
-        let arrow = match self.at(next)? {
-            '(' => self.body_after_parameters(next)?,
-            _ => self.skip_space(next + self.word(next)?.chars().count()),
-        };
-        let brace = self.skip_space(arrow + 2);
-        let is_body = self.at(arrow) == Some('=') && self.at(arrow + 1) == Some('>');
-        (is_body && self.at(brace) == Some('{')).then_some((name, brace))
-    }
-
-    /// What follows `(…)` and an optional `: type`: the brace of a body, an arrow, or something else.
-    fn body_after_parameters(&self, open: usize) -> Option<usize> {
-        let mut at = self.skip_space(self.closing(open) + 1);
-        if self.at(at)? != ':' {
-            return Some(at);
-        }
-        at = self.skip_space(at + 1);
-        // A type ends before the first brace that does not start it; object types are skipped as a whole.
-        let mut type_wanted = true;
-        loop {
-            match self.at(at)? {
-                '{' if !type_wanted => return Some(at),
-                '=' if self.at(at + 1) == Some('>') => return Some(at),
-                ';' | ',' | ')' | '=' => return None,
-                '{' | '(' | '[' => {
-                    at = self.closing(at);
-                    type_wanted = false;
-                }
-                '<' => {
-                    at = self.closing_angle(at);
-                    type_wanted = false;
-                }
-                '|' | '&' => type_wanted = true,
-                c if c.is_whitespace() => {}
-                _ => type_wanted = false,
-            }
-            at += 1;
-        }
-    }
-
-    /// The angle bracket that closes the one at `open`; arrows inside do not count.
-    fn closing_angle(&self, open: usize) -> usize {
-        let mut depth = 0_usize;
-        for at in open..self.0.len() {
-            match self.0[at] {
-                '<' => depth += 1,
-                '>' if self.0[at - 1] != '=' => depth = depth.saturating_sub(1),
-                ';' => return at,
-                _ => {}
-            }
-            if depth == 0 {
-                return at;
-            }
-        }
-        self.0.len()
-    }
 }
 
 #[cfg(test)]
