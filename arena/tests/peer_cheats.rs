@@ -78,17 +78,20 @@ fn cheating(
     });
 }
 
-/// Sends an action on an object to every neighbour, in the step of another object: the owner
-/// carries it out.
-fn ask(
-    node: &PlacedPeer<Arena>,
+/// An action that a peer claims an object takes on another one.
+struct Forged {
     number: u32,
-    (turn, object): (ObjectId, ObjectId),
+    /// The object whose step contains the action.
+    by: ObjectId,
+    on: ObjectId,
     action: Action,
-    out: &mut RecordingOutbox,
-) {
+}
+
+/// Sends an action to every neighbour: the owner of the object carries it out.
+fn ask(node: &PlacedPeer<Arena>, forged: Forged, out: &mut RecordingOutbox) {
+    let Forged { number, by, on: object, action } = forged;
     let action = postcard::to_allocvec(&action).unwrap();
-    let (key, turn) = (node.key, Some(turn.into()));
+    let (key, turn) = (node.key, Some(by.into()));
     let ask = Ask { key, number, object: object.into(), turn, seen: 0, action };
     let message = write_message(&PeerMessage::Ask(Sealed::new(&ask, &Unsigned(node.key)), 0));
     node.peer.links().for_each(|(link, _)| out.message(link, &message));
@@ -132,7 +135,8 @@ fn a_hit_that_no_weapon_makes_does_no_damage_and_bans_the_cheat() {
         if round.is_multiple_of(4) {
             let me = node.peer.avatar();
             for (nth, id) in victims.iter().enumerate() {
-                ask(node, 1_000_000 + round * 16 + nth as u32, (me, *id), hit, out);
+                let number = 1_000_000 + round * 16 + nth as u32;
+                ask(node, Forged { number, by: me, on: *id, action: hit }, out);
             }
         }
     });
@@ -150,7 +154,8 @@ fn hits_from_too_far_or_past_a_wall_or_too_often_do_not_count() {
         let hit = Action::Hit { damage: 10, weapon: Weapon::Blaster };
         let me = node.peer.avatar();
         for (nth, id) in victims.iter().enumerate() {
-            ask(node, 1_000_000 + round * 16 + nth as u32, (me, *id), hit, out);
+            let number = 1_000_000 + round * 16 + nth as u32;
+            ask(node, Forged { number, by: me, on: *id, action: hit }, out);
         }
     });
     // Both could have moved for a second since they were last updated.
@@ -189,7 +194,8 @@ fn no_peer_acts_in_the_name_of_an_object_that_another_peer_owns() {
     cheating(&mut net, 4, |round, node, out| {
         if round.is_multiple_of(8) {
             for (nth, id) in victims.iter().enumerate() {
-                ask(node, 1_000_000 + round * 16 + nth as u32, (base, *id), Action::Captured, out);
+                let number = 1_000_000 + round * 16 + nth as u32;
+                ask(node, Forged { number, by: base, on: *id, action: Action::Captured }, out);
             }
         }
     });
@@ -219,7 +225,8 @@ fn a_player_that_claims_to_have_died_earns_its_own_team_nothing() {
     cheating(&mut net, 6, |round, node, out| {
         for (nth, team) in [team, 3 - team].into_iter().enumerate() {
             let number = 1_000_000 + round * 2 + nth as u32;
-            ask(node, number, (node.peer.avatar(), Match::ID), Action::Point { team }, out);
+            let (by, action) = (node.peer.avatar(), Action::Point { team });
+            ask(node, Forged { number, by, on: Match::ID, action }, out);
         }
     });
     let after = points(&net);

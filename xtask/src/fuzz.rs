@@ -111,7 +111,7 @@ pub fn run(root: &Path, words: &[&str]) -> Result<(), TaskError> {
     let mut all = Vec::new();
     for (target, longest) in &options.targets {
         println!("{target}: {} minutes", options.minutes);
-        let tried = try_target(root, &folder, (target, *longest), options.minutes)?;
+        let tried = try_target(root, &folder, target, *longest, options.minutes)?;
         if options.merge && !tried.crashed {
             merge(root, &folder.join(target), target)?;
         }
@@ -147,7 +147,8 @@ fn folder_of(root: &Path, what: &str, target: &str) -> Result<PathBuf, TaskError
 fn try_target(
     root: &Path,
     programs: &Path,
-    (target, longest): (&str, u32),
+    target: &str,
+    longest: u32,
     minutes: f64,
 ) -> Result<Tried, TaskError> {
     let corpus = folder_of(root, "corpus", target)?;

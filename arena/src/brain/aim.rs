@@ -1,7 +1,7 @@
 //! A bot's choice of enemy and weapon, and its accuracy.
 
-use super::direction;
 use super::skill::Talent;
+use super::{Situation, direction};
 use crate::game::Arena;
 use crate::game::kinds::{AVATAR, Avatar, UNIT, Unit, Weapon, point, spot};
 use crate::game::weapon::TARGET_RADIUS;
@@ -85,21 +85,16 @@ impl Foe {
 }
 
 impl Aim {
-    pub fn follow(
-        &mut self,
-        arena: &Arena,
-        world: &World<'_>,
-        me: &Avatar,
-        (talent, rng, age): (Talent, &mut Rng, u32),
-    ) -> Option<Foe> {
+    pub fn follow(&mut self, now: &Situation<'_>, talent: Talent, rng: &mut Rng) -> Option<Foe> {
+        let Situation { arena, world, me, age, .. } = *now;
         if age.is_multiple_of(LOOK_TICKS) {
-            let seen = self.look(arena, world, me, talent.sees);
+            let seen = self.look(now, talent.sees);
             if seen != self.enemy {
                 (self.since, self.last, self.moves) = (age, None, Vector::new(0.0, 0.0));
             }
             (self.enemy, self.in_sight) = (seen, seen.is_some());
         }
-        let Some(at) = self.enemy.and_then(|id| target(world, me, id)) else {
+        let Some(at) = self.enemy.and_then(|id| target(&world, me, id)) else {
             self.enemy = None;
             return None;
         };
@@ -134,11 +129,12 @@ impl Aim {
     }
 
     /// The nearest enemy in sight; the current one, if it is hardly farther.
-    fn look(&self, arena: &Arena, world: &World<'_>, me: &Avatar, radius: f64) -> Option<ObjectId> {
+    fn look(&self, now: &Situation<'_>, radius: f64) -> Option<ObjectId> {
+        let Situation { arena, world, me, .. } = *now;
         let here = me.point();
         let mut near = [(f64::INFINITY, ObjectId(0), here); CANDIDATES];
         for id in world.near(spot(here), radius as f32) {
-            let Some(at) = target(world, me, id) else { continue };
+            let Some(at) = target(&world, me, id) else { continue };
             let dull = if id.kind() == UNIT { UNITS } else { 1.0 };
             let far = here.distance(at) * dull * if self.enemy == Some(id) { 0.7 } else { 1.0 };
             if far < near[CANDIDATES - 1].0 {

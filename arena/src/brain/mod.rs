@@ -23,19 +23,16 @@ pub use skill::Skill;
 use skill::{Talent, Temper};
 use std::sync::Arc;
 
-/// The time between two orders to a unit, in milliseconds: the least, and the most that is added.
-const ORDER_MS: (u32, u32) = (10_000, 20_000);
-/// How long a fighter follows its way or dodges, in milliseconds: the least, and the most that is
-/// added.
-const DODGE_MS: (u32, u32) = (400, 900);
+/// The time between two orders to a unit.
+const ORDER: DrawnTime = DrawnTime { least_ms: 10_000, more_ms: 20_000 };
+/// How long a fighter follows its way or dodges.
+const DODGE: DrawnTime = DrawnTime { least_ms: 400, more_ms: 900 };
 /// A bot slower than this, in units per tick, stands still.
 const STANDING: f32 = 0.05;
 /// A bot that stands still for this many ticks although it wants to move is stuck.
 const STUCK_TICKS: u32 = 8;
-
-/// How long a stuck bot moves in a random direction, in milliseconds: the least, and the most that
-/// is added.
-const ESCAPE_MS: (u32, u32) = (300, 500);
+/// How long a stuck bot moves in a random direction.
+const ESCAPE: DrawnTime = DrawnTime { least_ms: 300, more_ms: 500 };
 /// A bot whose weapon is not ready for longer than this hides, if its skill includes that; in
 /// milliseconds.
 const HIDE_MS: u32 = 400;
@@ -48,6 +45,31 @@ const ASIDE: f64 = 4.0;
 /// Distances to an enemy, in units: with a scatter it comes nearer than the first; a hunter comes
 /// nearer than the second; with a lance it stays beyond the third.
 const DISTANCES: (f64, f64, f64) = (5.0, 16.0, 18.0);
+
+/// A time that is drawn anew whenever it is needed.
+#[derive(Clone, Copy)]
+struct DrawnTime {
+    least_ms: u32,
+    /// The most that is added.
+    more_ms: u32,
+}
+
+impl DrawnTime {
+    fn ticks(self, arena: &Arena, rng: &mut Rng) -> u32 {
+        arena.ticks(self.least_ms + rng.u32(0..=self.more_ms))
+    }
+}
+
+/// What a bot decides from in one tick.
+struct Situation<'a> {
+    arena: &'a Arena,
+    world: World<'a>,
+    /// The bot's avatar.
+    id: ObjectId,
+    me: &'a Avatar,
+    /// The bot's age in ticks.
+    age: u32,
+}
 
 /// A bot of the arena.
 #[derive(Debug)]
@@ -103,15 +125,11 @@ impl Fighter {
             fled: false,
             stuck: 0,
             escape: (Yaw(0), 0),
-            order: age + rng.u32(0..=arena.ticks(ORDER_MS.0)),
+            order: age + rng.u32(0..=arena.ticks(ORDER.least_ms)),
             age,
             rng,
             arena,
         }
-    }
-
-    fn span(&mut self, (least, more): (u32, u32)) -> u32 {
-        self.arena.ticks(least + self.rng.u32(0..=more))
     }
 
     /// The direction to walk: along the plan, or around the enemy.
@@ -124,7 +142,7 @@ impl Fighter {
         let runs = along.is_some() && self.plan.is_retreat();
         let Some(foe) = foe.filter(|foe| foe.in_sight && !runs) else { return along };
         if self.age >= self.dodge.until {
-            self.dodge.until = self.age + self.span(DODGE_MS);
+            self.dodge.until = self.age + DODGE.ticks(&self.arena, &mut self.rng);
             self.dodge.side = self.side(me, &foe, waits);
         }
         if self.dodge.side == 0 {
@@ -161,8 +179,8 @@ impl Fighter {
     }
 
     /// Chooses the weapon for the distance when it is time to; leaves the fight when hurt.
-    fn judge(&mut self, world: &World<'_>, me: &Avatar, foe: Option<Foe>) {
-        self.fled &= me.health < WELL;
+    fn judge(&mut self, now: &Situation<'_>, foe: Option<Foe>) {
+        self.fled &= now.me.health < WELL;
         let Some(foe) = foe else { return };
         let better = foe.weapon(self.weapon);
         if better != self.weapon && self.age >= self.judges {
@@ -171,10 +189,9 @@ impl Fighter {
                 self.weapon = better;
             }
         }
-        if me.health <= self.talent.retreats && !self.fled {
+        if now.me.health <= self.talent.retreats && !self.fled {
             self.fled = true;
-            let arena = Arc::clone(&self.arena);
-            self.plan.retreat(&arena, world, me, (foe.at, &mut self.rng, self.age));
+            self.plan.retreat(now, foe.at, &mut self.rng);
         }
     }
 
@@ -185,7 +202,8 @@ impl Fighter {
         self.stuck = if wants && stands { self.stuck + 1 } else { 0 };
         if self.stuck >= STUCK_TICKS {
             self.stuck = 0;
-            self.escape = (Yaw(self.rng.u16(..)), self.age + self.span(ESCAPE_MS));
+            self.escape =
+                (Yaw(self.rng.u16(..)), self.age + ESCAPE.ticks(&self.arena, &mut self.rng));
             self.plan.give_up();
         }
     }
@@ -203,7 +221,7 @@ impl Fighter {
         if self.age < self.order || self.arena.setup().units == 0 {
             return;
         }
-        self.order = self.age + self.span(ORDER_MS);
+        self.order = self.age + ORDER.ticks(&self.arena, &mut self.rng);
         let unit = Arena::unit(me.origin(), self.rng.u32(0..self.arena.setup().units));
         let order = match self.plan.goal() {
             // Hunters like company now and then.
@@ -230,11 +248,12 @@ impl Brain<Arena> for Fighter {
             return idle;
         };
         let arena = Arc::clone(&self.arena);
-        self.plan.follow(&arena, world, (me, &avatar), (&mut self.rng, self.age), actions);
+        let now = Situation { arena: &arena, world: *world, id: me, me: &avatar, age: self.age };
+        self.plan.follow(&now, &mut self.rng, actions);
         self.order_unit(me, actions);
         let talent = self.talent;
-        let foe = self.aim.follow(&arena, world, &avatar, (talent, &mut self.rng, self.age));
-        self.judge(world, &avatar, foe);
+        let foe = self.aim.follow(&now, talent, &mut self.rng);
+        self.judge(&now, foe);
         let longest = arena.ticks(weapon::LONGEST_MS);
         let waits = ticks_left(avatar.ready, world.tick().plus(1), longest);
         let heading = self.heading(&avatar, foe, waits);

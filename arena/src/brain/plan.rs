@@ -1,16 +1,16 @@
 //! A bot's goal and its way there.
 
-use crate::game::kinds::{Avatar, Item, TAKEN, TeamBase, point};
+use super::{DrawnTime, Situation};
+use crate::game::kinds::{Item, TAKEN, TeamBase, point};
 use crate::game::{Action, Arena, base, item};
 use crate::geometry::Point;
 use fastrand::Rng;
-use foveate_node::game::World;
 use foveate_wire::ObjectId;
 
-/// How long a plan is kept, in milliseconds: the least, and the most that is added.
-const KEPT_MS: (u32, u32) = (5_000, 6_000);
-/// How long a bot moves in one direction at a base, in milliseconds.
-const MILL_MS: (u32, u32) = (300, 900);
+/// How long a plan is kept.
+const KEPT: DrawnTime = DrawnTime { least_ms: 5_000, more_ms: 6_000 };
+/// How long a bot moves in one direction at a base.
+const MILL: DrawnTime = DrawnTime { least_ms: 300, more_ms: 900 };
 /// A corner is passed at the first distance; from the second it may be cut.
 const PASS: f64 = 1.5;
 const CUT: f64 = 7.0;
@@ -20,8 +20,8 @@ const LOOK_TICKS: u32 = 4;
 const OURS: f64 = 120.0;
 /// The most that is added at random, in units of way, so that not all bots go to the same base.
 const WHIM: f64 = 40.0;
-/// How long a bot stays out of a fight, in milliseconds: the least, and the most that is added.
-const RETREAT_MS: (u32, u32) = (2_500, 3_000);
+/// How long a bot stays out of a fight.
+const RETREAT: DrawnTime = DrawnTime { least_ms: 2_500, more_ms: 3_000 };
 /// A base farther away than this is no shelter.
 const HEAL_DETOUR: f64 = 45.0;
 /// Items farther away than this are ignored.
@@ -78,24 +78,23 @@ impl Plan {
 
     pub fn follow(
         &mut self,
-        arena: &Arena,
-        world: &World<'_>,
-        (id, me): (ObjectId, &Avatar),
-        (rng, age): (&mut Rng, u32),
+        now: &Situation<'_>,
+        rng: &mut Rng,
         actions: &mut Vec<(ObjectId, Action)>,
     ) {
+        let Situation { arena, age, .. } = *now;
         let looks = age.is_multiple_of(LOOK_TICKS);
-        if looks && self.is_done(world, me) {
+        if looks && self.is_done(now) {
             self.give_up();
         }
         if self.goal.is_none() || age >= self.until {
-            self.choose(arena, world, (id, me), rng);
-            self.until = age + arena.ticks(KEPT_MS.0 + rng.u32(0..=KEPT_MS.1));
+            self.choose(now, rng);
+            self.until = age + KEPT.ticks(arena, rng);
         }
-        let here = me.point();
+        let here = now.me.point();
         self.pass_corners(arena, here, looks);
         if self.leg >= self.corners.len() {
-            self.stay(arena, here, (rng, age));
+            self.stay(now, rng);
         }
         if let Some((Goal::Item(item), at)) = self.goal
             && looks
@@ -106,10 +105,11 @@ impl Plan {
     }
 
     /// Whether nothing is left to do here: the base is ours, or the item is taken.
-    fn is_done(&mut self, world: &World<'_>, me: &Avatar) -> bool {
+    fn is_done(&mut self, now: &Situation<'_>) -> bool {
         let Some((goal, at)) = &mut self.goal else { return true };
+        let me = now.me;
         // Bases and items stay where they were last seen.
-        let world = world.with_frozen();
+        let world = now.world.with_frozen();
         match *goal {
             Goal::Base(id) => match world.get::<TeamBase>(id) {
                 Some(base) => {
@@ -133,13 +133,8 @@ impl Plan {
     }
 
     /// The most attractive goal, considering the way to it.
-    fn choose(
-        &mut self,
-        arena: &Arena,
-        world: &World<'_>,
-        (id, me): (ObjectId, &Avatar),
-        rng: &mut Rng,
-    ) {
+    fn choose(&mut self, now: &Situation<'_>, rng: &mut Rng) {
+        let Situation { arena, world, id, me, .. } = *now;
         let here = me.point();
         let world = world.with_frozen();
         let mut best = (f64::INFINITY, Goal::Anywhere, here);
@@ -168,17 +163,12 @@ impl Plan {
             let graph = arena.map().graph();
             at = graph.node(graph.node_at_share(rng.f64())).place;
         }
-        self.set_out(arena, here, (goal, at));
+        self.set_out(arena, here, goal, at);
     }
 
     /// Leaves a fight: to a base of ours if one is near, or to a place that the enemy does not see.
-    pub fn retreat(
-        &mut self,
-        arena: &Arena,
-        world: &World<'_>,
-        me: &Avatar,
-        (foe, rng, age): (Point, &mut Rng, u32),
-    ) {
+    pub fn retreat(&mut self, now: &Situation<'_>, foe: Point, rng: &mut Rng) {
+        let Situation { arena, world, me, age, .. } = *now;
         let here = me.point();
         let bases = world.with_frozen().iter::<TeamBase>();
         let mut best = (HEAL_DETOUR, None);
@@ -192,12 +182,12 @@ impl Plan {
         }
         let hidden = |at: &Point| !arena.map().line_of_sight(foe, *at);
         let hide = || arena.ways.near(here).find(hidden).map(|at| (Goal::Hide, at));
-        let Some(goal) = best.1.or_else(hide) else { return };
-        self.set_out(arena, here, goal);
-        self.until = age + arena.ticks(RETREAT_MS.0 + rng.u32(0..=RETREAT_MS.1));
+        let Some((goal, at)) = best.1.or_else(hide) else { return };
+        self.set_out(arena, here, goal, at);
+        self.until = age + RETREAT.ticks(arena, rng);
     }
 
-    fn set_out(&mut self, arena: &Arena, here: Point, (goal, at): (Goal, Point)) {
+    fn set_out(&mut self, arena: &Arena, here: Point, goal: Goal, at: Point) {
         self.goal = Some((goal, at));
         (self.leg, self.mill) = (0, None);
         self.corners.clear();
@@ -224,7 +214,9 @@ impl Plan {
     }
 
     /// Stays at the goal but keeps moving, because a still target is shot.
-    fn stay(&mut self, arena: &Arena, here: Point, (rng, age): (&mut Rng, u32)) {
+    fn stay(&mut self, now: &Situation<'_>, rng: &mut Rng) {
+        let Situation { arena, me, age, .. } = *now;
+        let here = me.point();
         if self.mill.is_some_and(|(_, until)| age < until) {
             return;
         }
@@ -232,7 +224,7 @@ impl Plan {
         let offset = |rng: &mut Rng| (rng.f64() * 2.0 - 1.0) * base::RADIUS * 0.65;
         let to = Point::new(at.x + offset(rng), at.y + offset(rng));
         let to = if arena.map().is_walkable(here, to) { arena.map().clamp(to, 1.5) } else { at };
-        let span = arena.ticks(MILL_MS.0 + rng.u32(0..=MILL_MS.1));
+        let span = MILL.ticks(arena, rng);
         self.mill = Some((to, age + span));
     }
 }

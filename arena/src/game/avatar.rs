@@ -2,7 +2,7 @@
 
 use super::kinds::{AVATAR, Avatar, BASE, Charm, HEALTH, Match, RoundPhase, UNIT, Weapon};
 use super::kinds::{position, spot, ticks_ahead, ticks_left};
-use super::weapon::{self, CHANGE_MS, LONGEST_MS, Shooter};
+use super::weapon::{self, CHANGE_MS, Hit, LONGEST_MS, Shooter};
 use super::{Action, Arena, ArenaEvent, Controls, Hands};
 use crate::fixed::Place;
 use crate::geometry::Point;
@@ -73,7 +73,7 @@ fn use_hands(arena: &Arena, turn: &mut StepContext<'_, Arena>, me: &mut Avatar, 
     {
         me.ready = ticks_ahead(now, arena.ticks(weapon.make().cooldown_ms));
         let shooter = Shooter { from: me.point(), team: me.team, weapon };
-        weapon::shoot(arena, turn, &shooter, (Yaw(input.walk.yaw), Tick(seen)));
+        weapon::shoot(arena, turn, &shooter, Yaw(input.walk.yaw), Tick(seen));
     }
 }
 
@@ -85,7 +85,10 @@ pub(super) fn act(
 ) {
     let (Some(mut me), Requester::Object(by)) = (turn.get::<Avatar>(), by) else { return };
     match action {
-        Action::Hit { damage, weapon } => take_hit(arena, turn, &mut me, (*damage, *weapon, by)),
+        Action::Hit { damage, weapon } => {
+            let hit = Hit { damage: *damage, weapon: *weapon, by };
+            take_hit(arena, turn, &mut me, hit);
+        }
         Action::Killed if by.kind() == AVATAR => {
             me.kills = me.kills.saturating_add(1);
             me.score = me.score.saturating_add(POINTS.0);
@@ -99,14 +102,10 @@ pub(super) fn act(
     turn.set(&me);
 }
 
-fn take_hit(
-    arena: &Arena,
-    turn: &mut StepContext<'_, Arena>,
-    me: &mut Avatar,
-    (damage, weapon, by): (u8, Weapon, ObjectId),
-) {
+fn take_hit(arena: &Arena, turn: &mut StepContext<'_, Arena>, me: &mut Avatar, hit: Hit) {
+    let Hit { damage, weapon, by } = hit;
     let Some(team) = enemy(&turn.world(), me.team, by).filter(|_| me.is_alive()) else { return };
-    let shielded = weapon::holds(&turn.world(), (turn.id(), me.point()), Charm::Shield);
+    let shielded = weapon::holds(&turn.world(), turn.id(), me.point(), Charm::Shield);
     me.health = me.health.saturating_sub(if shielded { damage / 2 } else { damage });
     if me.is_alive() {
         return;
@@ -132,7 +131,7 @@ pub(super) fn enemy(world: &World<'_>, team: u8, by: ObjectId) -> Option<u8> {
 fn come_back(arena: &Arena, turn: &mut StepContext<'_, Arena>, me: &mut Avatar, begins: bool) {
     let world = turn.world();
     let place = match begins {
-        true => first_place(arena, &world, (me.team, me.round), turn.id()),
+        true => first_place(arena, &world, me.team, me.round, turn.id()),
         false => free_place(arena, &world, me.team, turn.id()),
     };
     (me.pos, me.vx, me.vy, me.health) = (position(place), 0.0, 0.0, HEALTH);
@@ -159,7 +158,8 @@ fn free_place(arena: &Arena, world: &World<'_>, team: u8, id: ObjectId) -> Place
 pub(super) fn first_place(
     arena: &Arena,
     world: &World<'_>,
-    (team, round): (u8, u16),
+    team: u8,
+    round: u16,
     id: ObjectId,
 ) -> Place {
     let pairs = (arena.map.side() / (2.0 * STRIPE)).ceil().max(1.0);

@@ -387,7 +387,7 @@ impl Game for Arena {
             std::cmp::Ordering::Equal => 1 + (player.0 % 2) as u8,
         };
         let round = world.get::<Match>(Match::ID).map_or(0, |contest| contest.round);
-        let place = avatar::first_place(self, world, (team, round), Avatar::of(player.0));
+        let place = avatar::first_place(self, world, team, round, Avatar::of(player.0));
         let avatar = Avatar { round, ..Avatar::at(place, team) };
         let unit = Unit::at(place, team);
         let units = (0..self.setup.units).map(|_| Spawn::new(&self.schema, &unit));

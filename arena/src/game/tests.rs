@@ -30,8 +30,8 @@ fn wait(practice: &mut Practice, ticks: u32) {
     }
 }
 
-fn put(practice: &mut Practice, player: u32, at: (i32, i32), team: u8) -> ObjectId {
-    let place = Place { x: at.0 * 256, y: at.1 * 256 };
+fn put(practice: &mut Practice, player: u32, at: [i32; 2], team: u8) -> ObjectId {
+    let place = Place { x: at[0] * 256, y: at[1] * 256 };
     spawn(practice, player, &Avatar::at(place, team))
 }
 
@@ -63,7 +63,7 @@ fn hit(damage: u8) -> Action {
 }
 
 /// Fires one shot, and plays the tick in which the victim receives it. Returns the victim's health.
-fn fire(practice: &mut Practice, (by, yaw): (ObjectId, u16), seen: Tick, victim: ObjectId) -> u8 {
+fn fire(practice: &mut Practice, by: ObjectId, yaw: u16, seen: Tick, victim: ObjectId) -> u8 {
     let walk = ArenaInput { yaw, ..ArenaInput::default() };
     assert!(
         practice.simulation.input(by, Controls { walk, fire: Some(seen.0), ..Controls::default() })
@@ -76,39 +76,39 @@ fn fire(practice: &mut Practice, (by, yaw): (ObjectId, u16), seen: Tick, victim:
 #[test]
 fn a_shot_hits_the_first_enemy_in_range_and_passes_mates() {
     let mut practice = walled(0);
-    let shooter = put(&mut practice, 1, (10, 20), 1);
-    let mate = put(&mut practice, 2, (15, 20), 1);
-    let near = put(&mut practice, 3, (20, 20), 2);
-    let behind = put(&mut practice, 4, (25, 20), 2);
+    let shooter = put(&mut practice, 1, [10, 20], 1);
+    let mate = put(&mut practice, 2, [15, 20], 1);
+    let near = put(&mut practice, 3, [20, 20], 2);
+    let behind = put(&mut practice, 4, [25, 20], 2);
     let now = practice.tick();
-    assert_eq!(fire(&mut practice, (shooter, EAST), now, near), HEALTH - blaster(9.0));
+    assert_eq!(fire(&mut practice, shooter, EAST, now, near), HEALTH - blaster(9.0));
     assert_eq!(get::<Avatar>(&practice, mate).health, HEALTH);
     assert_eq!(get::<Avatar>(&practice, behind).health, HEALTH);
-    let too_far = put(&mut practice, 5, (10, 20 + Weapon::Blaster.make().reach as i32 + 2), 2);
+    let too_far = put(&mut practice, 5, [10, 20 + Weapon::Blaster.make().reach as i32 + 2], 2);
     wait(&mut practice, 20);
     let now = practice.tick();
-    assert_eq!(fire(&mut practice, (shooter, NORTH), now, too_far), HEALTH);
+    assert_eq!(fire(&mut practice, shooter, NORTH, now, too_far), HEALTH);
 }
 
 #[test]
 fn a_shot_through_a_wall_does_not_hit() {
     let mut practice = walled(0);
-    let shooter = put(&mut practice, 1, (40, 50), 1);
-    let victim = put(&mut practice, 2, (60, 50), 2);
+    let shooter = put(&mut practice, 1, [40, 50], 1);
+    let victim = put(&mut practice, 2, [60, 50], 2);
     let now = practice.tick();
-    assert_eq!(fire(&mut practice, (shooter, EAST), now, victim), HEALTH);
+    assert_eq!(fire(&mut practice, shooter, EAST, now, victim), HEALTH);
     let mut practice = walled(0);
-    let shooter = put(&mut practice, 1, (40, 75), 1);
-    let victim = put(&mut practice, 2, (60, 75), 2);
+    let shooter = put(&mut practice, 1, [40, 75], 1);
+    let victim = put(&mut practice, 2, [60, 75], 2);
     let now = practice.tick();
-    assert!(fire(&mut practice, (shooter, EAST), now, victim) < HEALTH, "past the wall's end");
+    assert!(fire(&mut practice, shooter, EAST, now, victim) < HEALTH, "past the wall's end");
 }
 
 #[test]
 fn a_weapon_fires_no_faster_than_its_cooldown() {
     let mut practice = walled(0);
-    let shooter = put(&mut practice, 1, (10, 20), 1);
-    let victim = put(&mut practice, 2, (20, 20), 2);
+    let shooter = put(&mut practice, 1, [10, 20], 1);
+    let victim = put(&mut practice, 2, [20, 20], 2);
     let mut shots = 0;
     for _ in 0..20 {
         let seen = practice.tick().0;
@@ -130,13 +130,13 @@ fn a_victim_that_moved_since_the_shooter_looked_is_hit_within_the_limit() {
     let limit = 10;
     for (late, is_hit) in [(1, true), (limit - 1, true), (limit + 3, false)] {
         let mut practice = walled(0);
-        let shooter = put(&mut practice, 1, (10, 20), 1);
-        let victim = put(&mut practice, 2, (20, 20), 2);
+        let shooter = put(&mut practice, 1, [10, 20], 1);
+        let victim = put(&mut practice, 2, [20, 20], 2);
         assert_eq!(practice.simulation.game.ticks(weapon::LAG_MS), limit);
         let seen = practice.tick();
         edit(&mut practice, victim, |avatar| avatar.pos[1] += 4.0);
         wait(&mut practice, late);
-        let health = fire(&mut practice, (shooter, EAST), seen, victim);
+        let health = fire(&mut practice, shooter, EAST, seen, victim);
         assert_eq!(health < HEALTH, is_hit, "{late} ticks later");
         assert_eq!(get::<Avatar>(&practice, victim).pos[1], 24.0, "it did move");
     }
@@ -145,8 +145,8 @@ fn a_victim_that_moved_since_the_shooter_looked_is_hit_within_the_limit() {
 #[test]
 fn a_death_scores_once_and_the_dead_come_back_elsewhere() {
     let mut practice = walled(0);
-    let killer = put(&mut practice, 1, (10, 20), 1);
-    let victim = put(&mut practice, 2, (20, 20), 2);
+    let killer = put(&mut practice, 1, [10, 20], 1);
+    let victim = put(&mut practice, 2, [20, 20], 2);
     edit(&mut practice, victim, |avatar| avatar.health = 1);
     practice.step();
     // A second hit in the same tick finds the victim dead.
@@ -168,8 +168,8 @@ fn a_death_scores_once_and_the_dead_come_back_elsewhere() {
 #[test]
 fn players_cannot_request_actions_of_rules() {
     let mut practice = walled(1);
-    let me = put(&mut practice, 1, (10, 20), 1);
-    let other = put(&mut practice, 2, (20, 20), 2);
+    let me = put(&mut practice, 1, [10, 20], 1);
+    let other = put(&mut practice, 2, [20, 20], 2);
     let by = Requester::Player(PlayerId(1), practice.tick());
     for action in [hit(99), Action::Killed, Action::Captured] {
         practice.simulation.ask(other, action, by);
@@ -188,7 +188,7 @@ fn a_base_is_taken_by_the_majority_and_earns_points() {
     let base = TeamBase { pos: [20.0, 20.0], team: 0, progress: 0, from: 0, to: 0, round: 0 };
     let base = spawn(&mut practice, 0, &base);
     for (player, team) in [(1, 1), (2, 1), (3, 2)] {
-        put(&mut practice, player, (20 + player as i32, 20), team);
+        put(&mut practice, player, [20 + player as i32, 20], team);
     }
     let captured = |practice: &mut Practice, ticks: u32| {
         let events = (0..ticks).flat_map(|_| {
@@ -222,16 +222,16 @@ fn an_item_has_one_holder_who_loses_it_by_dying() {
     let mut practice = walled(0);
     let item = Item { pos: [20.0, 20.0], charm: Charm::Shield, holder: 0, until: 0, round: 0 };
     let item = spawn(&mut practice, 0, &item);
-    let far = put(&mut practice, 1, (30, 20), 1);
-    let near = put(&mut practice, 2, (21, 20), 2);
-    put(&mut practice, 3, (19, 20), 1);
+    let far = put(&mut practice, 1, [30, 20], 1);
+    let near = put(&mut practice, 2, [21, 20], 2);
+    put(&mut practice, 3, [19, 20], 1);
     let now = practice.tick();
     for player in [1, 2, 3] {
         practice.simulation.ask(item, Action::Take, Requester::Player(PlayerId(player), now));
     }
     practice.step();
     assert_eq!(get::<Item>(&practice, item).holder, 2, "the first within reach");
-    let hit = fire(&mut practice, (far, 32_768), now, near);
+    let hit = fire(&mut practice, far, 32_768, now, near);
     assert_eq!(hit, HEALTH - blaster(8.0) / 2, "a shield halves the damage");
     practice.simulation.ask(item, Action::Drop, Requester::Player(PlayerId(1), now));
     practice.step();
@@ -249,7 +249,7 @@ fn an_item_has_one_holder_who_loses_it_by_dying() {
 fn a_unit_goes_by_the_computed_way_and_stops_at_an_enemy() {
     let mut practice = walled(1);
     let unit = Unit::at(Place { x: 2_560, y: 12_800 }, 1);
-    put(&mut practice, 1, (10, 40), 1);
+    put(&mut practice, 1, [10, 40], 1);
     let unit = spawn(&mut practice, 1, &unit);
     assert_eq!(unit, Arena::unit(1, 0));
     let arena = Arc::clone(&practice.simulation.game);

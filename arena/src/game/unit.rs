@@ -7,7 +7,7 @@
 
 use super::avatar::{self, NOTICED};
 use super::kinds::{AVATAR, Avatar, Duty, UNIT_HEALTH, Unit, Weapon, place, point, position, spot};
-use super::weapon::{self, Shooter};
+use super::weapon::{self, Hit, Shooter};
 use super::{Action, Arena, ArenaEvent};
 use crate::fixed::{Place, Velocity};
 use crate::geometry::Point;
@@ -67,10 +67,10 @@ pub(super) fn act(
     let own = turn.id().origin();
     match (action, by) {
         (Action::Hit { damage, weapon }, Requester::Object(by)) => {
-            take_hit(arena, turn, &mut unit, (*damage, *weapon, by));
+            take_hit(arena, turn, &mut unit, Hit { damage: *damage, weapon: *weapon, by });
         }
         (Action::Steer { walk, fire }, Requester::Object(by)) if by == Avatar::of(own) => {
-            steer(arena, turn, &mut unit, (*walk, *fire));
+            steer(arena, turn, &mut unit, *walk, *fire);
         }
         (order, Requester::Player(player, _)) if player.0 == own && unit.duty != Duty::Down => {
             let (duty, target) = match order {
@@ -176,7 +176,8 @@ fn steer(
     arena: &Arena,
     turn: &mut StepContext<'_, Arena>,
     unit: &mut Unit,
-    (walk, fire): (ArenaInput, Option<u32>),
+    walk: ArenaInput,
+    fire: Option<u32>,
 ) {
     let now = turn.tick();
     if unit.duty == Duty::Down {
@@ -191,7 +192,7 @@ fn steer(
     unit.since = now.0;
     let (from, team) = (point(unit.pos), unit.team);
     let shooter = Shooter { from, team, weapon: Weapon::Dart };
-    weapon::shoot(arena, turn, &shooter, (Yaw(walk.yaw), Tick(seen)));
+    weapon::shoot(arena, turn, &shooter, Yaw(walk.yaw), Tick(seen));
 }
 
 /// The velocity that an input asks for; the step limits it.
@@ -203,12 +204,8 @@ fn wished(arena: &Arena, walk: ArenaInput) -> Velocity {
     Velocity { x: part(forward * cos - strafe * sin), y: part(forward * sin + strafe * cos) }
 }
 
-fn take_hit(
-    arena: &Arena,
-    turn: &mut StepContext<'_, Arena>,
-    unit: &mut Unit,
-    (damage, _, by): (u8, Weapon, ObjectId),
-) {
+fn take_hit(arena: &Arena, turn: &mut StepContext<'_, Arena>, unit: &mut Unit, hit: Hit) {
+    let Hit { damage, by, .. } = hit;
     let counts = avatar::enemy(&turn.world(), unit.team, by).is_some() && unit.health > 0;
     if !counts {
         return;

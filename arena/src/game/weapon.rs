@@ -77,19 +77,28 @@ pub(super) struct Shooter {
     pub weapon: Weapon,
 }
 
+/// A hit as its victim learns of it.
+pub(super) struct Hit {
+    pub damage: u8,
+    pub weapon: Weapon,
+    /// The attacker: an avatar or a unit.
+    pub by: ObjectId,
+}
+
 /// Fires one shot: each enemy on the line, as the shooter saw it, is sent a hit.
 pub(super) fn shoot(
     arena: &Arena,
     turn: &mut StepContext<'_, Arena>,
     by: &Shooter,
-    (yaw, seen): (Yaw, Tick),
+    yaw: Yaw,
+    seen: Tick,
 ) {
     let share = |v: i32| f64::from(v) / f64::from(ONE);
     let along = Vector::new(share(yaw.cos()), share(yaw.sin()));
     let (make, from) = (by.weapon.make(), by.from);
     let reach = make.reach * arena.map.free_share(from, from + along * make.reach);
     let line = Line { from, along, reach, make };
-    let mut met = line.enemies(arena, &turn.world(), (by.team, seen));
+    let mut met = line.enemies(arena, &turn.world(), by.team, seen);
     if make.spread == 0.0 {
         met.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         met.truncate(1);
@@ -110,7 +119,7 @@ pub(super) fn shoot(
     if met.is_empty() {
         return;
     }
-    let blade = id.kind() == AVATAR && holds(&turn.world(), (id, from), Charm::Blade);
+    let blade = id.kind() == AVATAR && holds(&turn.world(), id, from, Charm::Blade);
     for (distance, victim) in met {
         let damage = make.damage_at(distance);
         let damage = if blade { (u32::from(damage) * BLADE / 8).min(255) as u8 } else { damage };
@@ -120,7 +129,7 @@ pub(super) fn shoot(
 
 /// Whether an avatar has an item of this sort. A held item was moved to its holder recently, so
 /// only the surroundings are searched.
-pub(super) fn holds(world: &World<'_>, (id, at): (ObjectId, Point), charm: Charm) -> bool {
+pub(super) fn holds(world: &World<'_>, id: ObjectId, at: Point, charm: Charm) -> bool {
     let has = |item: &Item| item.holder == id.origin() && item.charm == charm;
     let near = world.near(spot(at), super::item::STRAYS as f32);
     let mut items = near.into_iter().filter(|id| id.kind() == ITEM);
@@ -141,7 +150,8 @@ impl Line {
         &self,
         arena: &Arena,
         world: &World<'_>,
-        (team, seen): (u8, Tick),
+        team: u8,
+        seen: Tick,
     ) -> Vec<(f64, ObjectId)> {
         let limit = arena.ticks(LAG_MS);
         let back_then = world.as_seen(seen, limit);

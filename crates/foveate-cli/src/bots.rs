@@ -126,6 +126,13 @@ pub struct BotFigures {
     pub silent_ms_p99: f64,
 }
 
+/// How many states the clients predicted right, and wrong.
+#[derive(Clone, Copy, Default)]
+struct PredictionCounts {
+    right: u64,
+    wrong: u64,
+}
+
 /// What a client went through since measuring began.
 #[derive(Clone, Copy, Default)]
 struct Passage {
@@ -337,7 +344,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         self.events = 0;
         let afresh = |it: &mut Passage| *it = Passage { host: it.host, ..Passage::default() };
         self.passages.iter_mut().for_each(afresh);
-        let before: (u64, u64) = self.counts();
+        let before = self.counts();
         let (begun, cpu) = (Instant::now(), usage::processor_time());
         let end = begun + Duration::from_secs(self.args.seconds);
         while Instant::now() < end {
@@ -459,18 +466,24 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         Ok(())
     }
 
-    fn counts(&self) -> (u64, u64) {
-        self.host.players().iter().fold((0, 0), |(right, wrong), player| {
-            let counts = player.client.counts();
-            (right + counts.foreseen, wrong + counts.corrected)
+    fn counts(&self) -> PredictionCounts {
+        let all = self.host.players().iter().map(|player| player.client.counts());
+        all.fold(PredictionCounts::default(), |sum, counts| PredictionCounts {
+            right: sum.right + counts.foreseen,
+            wrong: sum.wrong + counts.corrected,
         })
     }
 
-    fn figures(&mut self, before: (u64, u64), core_share: f64, passed: Duration) -> BotFigures {
+    fn figures(
+        &mut self,
+        before: PredictionCounts,
+        core_share: f64,
+        passed: Duration,
+    ) -> BotFigures {
         let players = self.host.players();
         let joined = players.iter().filter(|player| player.client.joined().is_some());
-        let (right, wrong) = self.counts();
-        let (right, wrong) = (right - before.0, wrong - before.1);
+        let counts = self.counts();
+        let (right, wrong) = (counts.right - before.right, counts.wrong - before.wrong);
         let mut joins: Vec<f64> = self.joins.iter().flatten().copied().collect();
         let rtts = players.iter().filter_map(|player| player.client.rtt());
         let mut rtts: Vec<f64> = rtts.map(Micros::as_millis).collect();

@@ -251,8 +251,8 @@ impl<G: MeshGame> Mesh<'_, G> {
         });
         config.web.origins.extend(siblings.collect::<Result<Vec<String>, _>>()?);
         loop {
-            let pages = (self.metrics.board(), self.args.reports.clone());
-            let entrance = PlayerEntrance::open(&config, &*self.game, &[], pages)?;
+            let (board, reports) = (self.metrics.board(), self.args.reports.clone());
+            let entrance = PlayerEntrance::open(&config, &*self.game, &[], board, reports)?;
             config.listen = entrance.endpoint.address()?;
             println!("server {} listening on {}", id.0, config.listen);
             if let Some(web) = entrance.web {
@@ -269,8 +269,8 @@ impl<G: MeshGame> Mesh<'_, G> {
             if let Some(layout) = founding.take() {
                 host.command(RegionCommand::Found(Box::new(layout)));
             }
-            let shown = (&*self.game, self.settings.rounds.length);
-            let observatory = RegionObservatory::new(&self.board, &config.name, shown);
+            let (game, round) = (&*self.game, self.settings.rounds.length);
+            let observatory = RegionObservatory::new(&self.board, &config.name, game, round);
             let mut runner = RegionRunner::new(host, &self.metrics, observatory);
             let ended = runner.run(&self.stop.end, Duration::ZERO)?;
             self.metrics.forget(&runner.host);

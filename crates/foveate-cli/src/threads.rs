@@ -65,7 +65,7 @@ impl Experiment for ThreadsExperiment {
         let (arena, ticks) = (Arc::new(arena), WARM_UP + 2 * COMPARED);
         let progress = Progress::new("threads", 2 * u64::from(ticks));
         let recording = record(&arena, players, ticks, &progress);
-        let row = replay(&arena, &recording, &pool, (request.host, &progress));
+        let row = replay(&arena, &recording, &pool, request.host, &progress);
         progress.finish();
         finish(&row, request.options.seed)
     }
@@ -243,7 +243,8 @@ fn replay(
     arena: &Arc<Arena>,
     recording: &Recording,
     pool: &Threads,
-    (host, progress): (&dyn LabHost, &Progress),
+    host: &dyn LabHost,
+    progress: &Progress,
 ) -> ReplayRow {
     let mut stage = Stage::new(arena, recording.players);
     let pools = [Threads::default(), pool.clone()];

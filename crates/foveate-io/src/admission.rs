@@ -64,6 +64,12 @@ pub(crate) struct Load {
     pub(crate) is_crowded: bool,
 }
 
+/// The limits that links keep, and where refusals are counted.
+pub(crate) struct AdmissionRules<'a> {
+    pub(crate) limits: &'a Limits,
+    pub(crate) counters: &'a mut EndpointCounters,
+}
+
 /// Counts by address.
 #[derive(Default)]
 pub(crate) struct Admission {
@@ -87,15 +93,15 @@ impl Admission {
         proved: bool,
         load: Load,
         now: Micros,
-        rules: (&Limits, &mut EndpointCounters),
+        rules: AdmissionRules<'_>,
     ) -> Verdict {
-        let (limits, counters) = rules;
+        let AdmissionRules { limits, counters } = rules;
         if load.links >= limits.max_links {
             counters.refused_full += 1;
             return Verdict::Refuse;
         }
         if proved {
-            let counted = self.count(origin, now, (limits, counters));
+            let counted = self.count(origin, now, AdmissionRules { limits, counters });
             return if counted { Verdict::Accept } else { Verdict::Refuse };
         }
         let is_busy = load.is_crowded || load.handshakes >= limits.retry_above;
@@ -109,12 +115,7 @@ impl Admission {
 
     /// Handles the completion of a handshake that was accepted without proof, which proves its address. Returns whether
     /// the link may stay; it is then counted for its address.
-    pub(crate) fn prove(
-        &mut self,
-        origin: Origin,
-        now: Micros,
-        rules: (&Limits, &mut EndpointCounters),
-    ) -> bool {
+    pub(crate) fn prove(&mut self, origin: Origin, now: Micros, rules: AdmissionRules<'_>) -> bool {
         self.forget_unproved(origin);
         self.count(origin, now, rules)
     }
@@ -147,13 +148,8 @@ impl Admission {
     }
 
     /// Counts a link of a proved address, if it is below the address's limit.
-    fn count(
-        &mut self,
-        origin: Origin,
-        now: Micros,
-        rules: (&Limits, &mut EndpointCounters),
-    ) -> bool {
-        let (limits, counters) = rules;
+    fn count(&mut self, origin: Origin, now: Micros, rules: AdmissionRules<'_>) -> bool {
+        let AdmissionRules { limits, counters } = rules;
         let Some(known) = self.known(origin, limits, now) else {
             counters.refused_addresses += 1;
             return false;
@@ -220,6 +216,10 @@ mod tests {
         }
     }
 
+    fn rules<'a>(limits: &'a Limits, counters: &'a mut EndpointCounters) -> AdmissionRules<'a> {
+        AdmissionRules { limits, counters }
+    }
+
     fn origin(last: u8) -> Origin {
         IpAddr::from([10, 0, 0, last]).into()
     }
@@ -229,7 +229,7 @@ mod tests {
         let (mut admission, mut counters) = (Admission::default(), EndpointCounters::default());
         let mut ask = |admission: &mut Admission, last, seconds: u64| {
             let now = Micros::from_millis(seconds * 1_000);
-            admission.judge(origin(last), true, IDLE, now, (&limits(), &mut counters))
+            admission.judge(origin(last), true, IDLE, now, rules(&limits(), &mut counters))
         };
         let granted = (0..5).filter(|n| ask(&mut admission, 1, *n) == Verdict::Accept).count();
         assert_eq!(granted, 3);
@@ -245,7 +245,7 @@ mod tests {
         let limits = Limits { trusted: Some(IpAddr::from([10, 0, 0, 1])), ..limits() };
         let mut granted = |last| {
             let now = Micros::ZERO;
-            let rules = (&limits, &mut counters);
+            let rules = rules(&limits, &mut counters);
             let verdict = admission.judge(origin(last), true, IDLE, now, rules);
             verdict == Verdict::Accept
         };
@@ -258,7 +258,7 @@ mod tests {
         let (mut admission, mut counters) = (Admission::default(), EndpointCounters::default());
         let (limits, now) = (limits(), Micros::ZERO);
         let mut ask =
-            |proved| admission.judge(origin(1), proved, IDLE, now, (&limits, &mut counters));
+            |proved| admission.judge(origin(1), proved, IDLE, now, rules(&limits, &mut counters));
         let forged: Vec<_> = (0..100).map(|_| ask(false)).collect();
         assert_eq!(forged.iter().filter(|v| **v == Verdict::Accept).count(), 3);
         assert_eq!(forged.iter().filter(|v| **v == Verdict::Retry).count(), 97);
@@ -272,17 +272,18 @@ mod tests {
         let (mut admission, mut counters) = (Admission::default(), EndpointCounters::default());
         let (limits, now) = (limits(), Micros::ZERO);
         for _ in 0..3 {
-            let verdict = admission.judge(origin(1), false, IDLE, now, (&limits, &mut counters));
+            let verdict =
+                admission.judge(origin(1), false, IDLE, now, rules(&limits, &mut counters));
             assert_eq!(verdict, Verdict::Accept);
         }
-        assert!(admission.prove(origin(1), now, (&limits, &mut counters)));
-        assert!(admission.prove(origin(1), now, (&limits, &mut counters)));
+        assert!(admission.prove(origin(1), now, rules(&limits, &mut counters)));
+        assert!(admission.prove(origin(1), now, rules(&limits, &mut counters)));
         // Two links and a handshake are the limit of the address.
-        let verdict = admission.judge(origin(1), false, IDLE, now, (&limits, &mut counters));
+        let verdict = admission.judge(origin(1), false, IDLE, now, rules(&limits, &mut counters));
         assert_eq!(verdict, Verdict::Retry);
-        let verdict = admission.judge(origin(1), true, IDLE, now, (&limits, &mut counters));
+        let verdict = admission.judge(origin(1), true, IDLE, now, rules(&limits, &mut counters));
         assert_eq!(verdict, Verdict::Accept);
-        assert!(!admission.prove(origin(1), now, (&limits, &mut counters)), "a fourth link");
+        assert!(!admission.prove(origin(1), now, rules(&limits, &mut counters)), "a fourth link");
         assert_eq!(counters.refused_per_address, 1);
         (0..3).for_each(|_| admission.release(origin(1), Standing::Proved));
         assert!(!admission.has_unproved(origin(1)), "nothing is left of it");
@@ -294,7 +295,7 @@ mod tests {
         let busy = Load { links: 9, handshakes: 8, ..IDLE };
         let crowded = Load { links: 9, is_crowded: true, ..IDLE };
         let mut ask = |proved, load| {
-            admission.judge(origin(1), proved, load, Micros::ZERO, (&limits(), &mut counters))
+            admission.judge(origin(1), proved, load, Micros::ZERO, rules(&limits(), &mut counters))
         };
         assert_eq!(ask(false, busy), Verdict::Retry);
         assert_eq!(ask(true, busy), Verdict::Accept);
@@ -321,13 +322,13 @@ mod tests {
         let limits = limits();
         for n in 0..=MAX_ADDRESSES as u32 {
             let origin: Origin = IpAddr::from(n.to_be_bytes()).into();
-            admission.judge(origin, true, IDLE, Micros::ZERO, (&limits, &mut counters));
+            admission.judge(origin, true, IDLE, Micros::ZERO, rules(&limits, &mut counters));
             admission.release(origin, Standing::Proved);
         }
         assert_eq!(counters.refused_addresses, 1);
         let later = Micros::from_millis(60_000);
         let fresh: Origin = IpAddr::from([99, 99, 99, 99]).into();
-        let verdict = admission.judge(fresh, true, IDLE, later, (&limits, &mut counters));
+        let verdict = admission.judge(fresh, true, IDLE, later, rules(&limits, &mut counters));
         assert_eq!(verdict, Verdict::Accept);
         assert_eq!(admission.known.len(), 1);
     }

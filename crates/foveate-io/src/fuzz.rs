@@ -87,7 +87,7 @@ pub fn lobby(mut data: &[u8]) {
         data = rest;
         now = now + Micros::from_millis(u64::from(what >> 3) * 100);
         let from = SocketAddr::from((Ipv4Addr::new(203, 0, 113, from), 4_000));
-        let request = request(what % 8, &keys, (cookie, stamp), (from, some));
+        let request = request(what % 8, &keys, Asking { cookie, stamp, from }, some);
         let mut bytes =
             request.map_or(some.to_vec(), |it| encode(&Asked { nonce: 5, request: it }));
         bytes.resize(bytes.len().max(MIN_HELLO), 0);
@@ -107,13 +107,17 @@ pub fn direct(data: &[u8]) {
     crate::direct::bend(data);
 }
 
+/// The peer that asks a lobby.
+struct Asking {
+    /// The lobby's newest cookie.
+    cookie: Cookie,
+    stamp: u64,
+    from: SocketAddr,
+}
+
 /// A request that an honest peer could make; `None` for arbitrary bytes.
-fn request(
-    what: u8,
-    keys: &KeyPair,
-    (cookie, stamp): (Cookie, u64),
-    (from, some): (SocketAddr, &[u8]),
-) -> Option<Request> {
+fn request(what: u8, keys: &KeyPair, peer: Asking, some: &[u8]) -> Option<Request> {
+    let Asking { cookie, stamp, from } = peer;
     let text = String::from_utf8_lossy(&some[..some.len().min(8)]).into_owned();
     match what {
         0 | 1 => Some(Request::Hello),

@@ -148,7 +148,8 @@ impl Link {
         id: LinkId,
         carrier: Box<dyn Carrier>,
         origin: Option<Origin>,
-        (flow, begun): (Flow, Instant),
+        flow: Flow,
+        begun: Instant,
     ) -> Link {
         Link {
             id,

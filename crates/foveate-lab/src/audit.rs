@@ -49,10 +49,16 @@ fn predicted<'a>(replica: &'a ReplicaView<'_>, now: Tick) -> Predicted<'a> {
     Predicted { lanes, motion, age: now.since(replica.tick()) }
 }
 
+/// An observer and an object that it should know, as indices of movers.
+#[derive(Clone, Copy)]
+pub(crate) struct WatchedPair {
+    pub watcher: usize,
+    pub object: usize,
+}
+
 /// One pair in one round.
 pub(crate) struct Sample<'a> {
-    /// Indices of the observer and of the object.
-    pub pair: (usize, usize),
+    pub pair: WatchedPair,
     pub grade: Grade,
     pub distance: Metres,
     /// The object's true place.
@@ -176,20 +182,19 @@ impl Audit {
         self.truths[at].note(tick, lanes);
     }
 
-    pub(crate) fn sent(
-        &mut self,
-        (watcher, object): (usize, usize),
-        sent: Tick,
-        now: Tick,
-        lost: bool,
-    ) {
+    pub(crate) fn sent(&mut self, pair: WatchedPair, sent: Tick, now: Tick, lost: bool) {
         if sent == now {
-            let sends = &mut self.pairs[watcher * self.count + object].sends;
+            let index = self.index(pair);
+            let sends = &mut self.pairs[index].sends;
             if sends.len() == SENDS {
                 sends.pop_front();
             }
             sends.push_back((now, lost));
         }
+    }
+
+    fn index(&self, pair: WatchedPair) -> usize {
+        pair.watcher * self.count + pair.object
     }
 
     /// The first round in which the replica's state differed from the true one.
@@ -205,7 +210,7 @@ impl Audit {
     }
 
     pub(crate) fn sample(&mut self, sample: &Sample<'_>) {
-        let index = sample.pair.0 * self.count + sample.pair.1;
+        let index = self.index(sample.pair);
         self.found.samples += 1;
         self.sender_waits(index, sample);
         match &sample.replica {
@@ -230,7 +235,7 @@ impl Audit {
     }
 
     fn compare(&mut self, index: usize, sample: &Sample<'_>, replica: &ReplicaView<'_>) {
-        let Sample { pair: (_, object), grade, now, .. } = *sample;
+        let Sample { pair: WatchedPair { object, .. }, grade, now, .. } = *sample;
         let state = replica.tick();
         let Some((_, lanes)) = self.truths[object].rounds.back() else { return };
         let found = deviation(self.kind(), &predicted(replica, now), lanes, &grade);
@@ -256,7 +261,8 @@ impl Audit {
         if let Some(moment) = &mut self.moment {
             let behind = first_missed.map(|first| self.round * now.since(first));
             let at = replica.predicted(now).unwrap_or_default().0;
-            moment.holds(sample.pair, (sample.distance, at), found.differs, behind);
+            let known = moment.known(sample.distance, behind);
+            moment.holds(sample.pair, at, known, found.differs);
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! A [`Movement`] replaces the game's rules: in every round each avatar is put at its pose.
 
-use crate::audit::{Audit, CoherenceSpec, Findings, Sample, SenderAudit};
+use crate::audit::{Audit, CoherenceSpec, Findings, Sample, SenderAudit, WatchedPair};
 use crate::avatar::{AvatarSpec, LabAvatar};
 use crate::movement::{AvatarPose, Movement};
 use crate::net::{Link as Path, LinkSpec};
@@ -310,7 +310,8 @@ impl<M: Movement> Session<M> {
         let mut waiting = vec![None; seats.len()];
         for (watcher, (seat, it)) in present(&admitted) {
             for (slot, sent) in publisher.references(it.observer) {
-                let pair = (watcher, mover_of(publisher.store.id(slot)));
+                let object = mover_of(publisher.store.id(slot));
+                let pair = WatchedPair { watcher, object };
                 audit.sent(pair, sent, now, seat.lost_now);
             }
             let Some(Participant::Client(client)) = nodes[seat.place].as_deref() else { continue };
@@ -326,7 +327,7 @@ impl<M: Movement> Session<M> {
                     continue;
                 };
                 audit.sample(&Sample {
-                    pair: (watcher, object),
+                    pair: WatchedPair { watcher, object },
                     grade,
                     distance,
                     truth: places[object].unwrap_or_default(),

@@ -47,15 +47,24 @@ pub fn lanes_of(kind: &Kind, pose: AvatarPose) -> Vec<i32> {
     lanes
 }
 
-/// Writes one round of all avatars against states `age` rounds old, with the motion of their last two samples. Returns
-/// the number of updates.
+/// The round that [`write_round`] writes.
+#[derive(Clone, Copy)]
+pub struct WrittenRound {
+    pub round: usize,
+    /// The age in rounds of the states that it is a difference to.
+    pub age: usize,
+    /// The world is this many times as large as the recorded one.
+    pub scale: f32,
+}
+
+/// Writes one round of all avatars, with the motion of their last two samples. Returns the number of updates.
 pub fn write_round<C: Coder>(
     writer: &mut PacketWriter<C>,
     movement: &Recorded,
     kind: &Kind,
-    (round, age): (usize, usize),
-    scale: f32,
+    written: WrittenRound,
 ) -> u64 {
+    let WrittenRound { round, age, scale } = written;
     let mut updates = 0;
     for player in 0..movement.len() {
         let state = |back: usize| {
@@ -91,7 +100,8 @@ fn every_round(movement: &Recorded, scale: f32) -> Result<Trainer, ExperimentErr
     for age in AGES {
         for round in (0..movement.rounds()).step_by(2) {
             let mut writer = PacketWriter::with(&mut trainer);
-            write_round(&mut writer, movement, &schema.kinds()[0], (round, age), scale);
+            let written = WrittenRound { round, age, scale };
+            write_round(&mut writer, movement, &schema.kinds()[0], written);
             writer.end();
         }
     }

@@ -48,20 +48,20 @@ fn views(side: f32) -> Vec<(&'static str, View)> {
 }
 
 /// Checks the bounds of a movement under every view.
-fn judge<M: Movement>(make: impl Fn() -> M, how: (AvatarSpec, Micros), rounds: u32) {
-    judge_under(views(make().side()), make, how, rounds);
+fn judge<M: Movement>(make: impl Fn() -> M, spec: AvatarSpec, rounds: u32) {
+    judge_under(views(make().side()), make, spec, rounds);
 }
 
 /// Checks the bounds of a movement under some views.
 fn judge_under<M: Movement>(
     views: Vec<(&'static str, View)>,
     make: impl Fn() -> M,
-    (spec, round): (AvatarSpec, Micros),
+    spec: AvatarSpec,
     rounds: u32,
 ) {
     let mut broken = Vec::new();
     for (name, view) in views {
-        let world = World::new(make(), view.build().unwrap(), spec, round);
+        let world = World::new(make(), view.build().unwrap(), spec, ROUND);
         let summary: AuditSummary = world.judge(rounds);
         assert!(summary.audited.samples > 10_000, "{name}: {summary:?}");
         assert_eq!(summary.scheduled, 1.0, "{name}: the engine's own count");
@@ -105,7 +105,7 @@ fn bounds_hold_for_places_that_are_not_predicted() {
         Waypoint::new(spec, 5)
     };
     let spec = AvatarSpec { motion: false, ..avatar(&make(), 1.0 / 32.0) };
-    judge(make, (spec, ROUND), 300);
+    judge(make, spec, 300);
 }
 
 #[test]
@@ -114,20 +114,20 @@ fn lossless_and_budget_to_spare_keeps_every_bound() {
         let spec =
             WaypointSpec { count: 24, side: 300.0, speed: [2.0, 10.0], pause, leg, rate: 20.0 };
         let make = || Waypoint::new(spec, seed);
-        judge(make, (avatar(&make(), 1.0 / 64.0), ROUND), 600);
+        judge(make, avatar(&make(), 1.0 / 64.0), 600);
     }
 }
 
 #[test]
 fn bounds_hold_for_a_crowd_that_sways_and_stops() {
     let make = || Crowd::new(24, 20.0, 5);
-    judge(make, (avatar(&make(), 1.0 / 64.0), ROUND), 600);
+    judge(make, avatar(&make(), 1.0 / 64.0), 600);
 }
 
 #[test]
 fn bounds_hold_for_walkers_among_walls() {
     let make = || Corridors::new(24, 7);
-    judge(make, (avatar(&make(), 1.0 / 256.0), ROUND), 800);
+    judge(make, avatar(&make(), 1.0 / 256.0), 800);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn bounds_hold_for_recorded_players() {
     let trace = Trace::read(&path).unwrap();
     let make = || Recorded::new(&trace, 50.0).unwrap();
     let spec = AvatarSpec { fall: make().fall(0.125), ..avatar(&make(), 0.125) };
-    judge(make, (spec, ROUND), 1_200);
+    judge(make, spec, 1_200);
 }
 
 /// A walker that turns back at full speed separates from its replica as fast as possible. Where θ allows long
@@ -162,7 +162,7 @@ fn bounds_hold_for_walkers_that_turn_back_at_full_speed() {
         ("by zones", patient([0.0, 0.02, 0.10], false)),
         ("by length", patient([0.0, 0.05, 0.20], true)),
     ];
-    judge_under(views, make, (avatar(&make(), 1.0 / 64.0), ROUND), 2_000);
+    judge_under(views, make, avatar(&make(), 1.0 / 64.0), 2_000);
 }
 
 /// Walkers at full speed, straight, that turn back or aside at any moment.

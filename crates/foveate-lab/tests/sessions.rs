@@ -17,7 +17,7 @@ const BAD: LinkSpec = LinkSpec {
 };
 
 /// The findings of a number of rounds, and the digest of all packets.
-fn run(link: LinkSpec, budget: Option<Bytes>, (seed, rounds): (u64, u32)) -> (Findings, u64) {
+fn run(link: LinkSpec, budget: Option<Bytes>, seed: u64, rounds: u32) -> (Findings, u64) {
     let movement = Crowd::new(16, 20.0, seed);
     let side = movement.side();
     let avatar = AvatarSpec {
@@ -49,7 +49,7 @@ fn run(link: LinkSpec, budget: Option<Bytes>, (seed, rounds): (u64, u32)) -> (Fi
 
 #[test]
 fn with_a_perfect_link_observed_and_audited_bounds_agree() {
-    let (found, _) = run(LinkSpec::PERFECT, None, (1, 600));
+    let (found, _) = run(LinkSpec::PERFECT, None, 1, 600);
     assert_eq!((found.kept, found.causes.total()), (found.samples, 0));
     assert_eq!(found.counters.bounds_scheduled(), 1.0);
     assert_eq!((found.bounds_audited(), found.sender.samples), (1.0, found.samples));
@@ -67,7 +67,7 @@ fn with_a_perfect_link_observed_and_audited_bounds_agree() {
 fn every_observed_violation_has_a_cause() {
     let worse = LinkSpec { reorder: 0.1, duplicate: 0.1, ..BAD };
     for (seed, link) in [(1, BAD), (2, BAD), (3, worse), (4, worse)] {
-        let (found, _) = run(link, None, (seed, 1_200));
+        let (found, _) = run(link, None, seed, 1_200);
         assert_eq!(found.counters.bounds_scheduled(), 1.0, "seed {seed}");
         assert_eq!(found.sender.broken, 0, "seed {seed}: {:#?}", found.sender.described);
         assert!(found.causes.latency > 0 && found.causes.loss > 0, "seed {seed}");
@@ -85,7 +85,7 @@ fn every_observed_violation_has_a_cause() {
 #[test]
 fn with_a_budget_of_a_few_bytes_all_objects_still_become_known() {
     // Less than a record per round, and far less than a first state.
-    let (found, _) = run(LinkSpec::PERFECT, Some(Bytes(6)), (1, 2_400));
+    let (found, _) = run(LinkSpec::PERFECT, Some(Bytes(6)), 1, 2_400);
     assert!(found.longest_first_wait < Micros::from_secs(30.0), "{:?}", found.longest_first_wait);
     let unknown = found.violations.iter().map(|bounds| bounds[Broken::Unknown as usize].budget);
     assert!(unknown.sum::<u64>() < found.samples / 4);
@@ -98,7 +98,7 @@ fn with_a_budget_of_a_few_bytes_all_objects_still_become_known() {
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     for budget in [None, Some(Bytes(20))] {
-        let digest = |seed| run(BAD, budget, (seed, 300)).1;
+        let digest = |seed| run(BAD, budget, seed, 300).1;
         assert_eq!(digest(7), digest(7));
         assert_ne!(digest(7), digest(8));
     }
@@ -107,7 +107,7 @@ fn the_same_seed_gives_the_same_bytes() {
 /// Errors are separated by zone and field of view: objects behind may be further off than those ahead.
 #[test]
 fn errors_are_counted_by_zone_and_field() {
-    let (found, _) = run(LinkSpec::PERFECT, None, (1, 1_200));
+    let (found, _) = run(LinkSpec::PERFECT, None, 1, 1_200);
     let (ahead, behind) = (&found.degrees_by_class[6], &found.degrees_by_class[8]);
     assert!(ahead.count() > 1_000 && behind.count() > 1_000);
     assert!(ahead.mean() < behind.mean(), "{} ahead, {} behind", ahead.mean(), behind.mean());

@@ -86,7 +86,7 @@ fn peer<M>(play: &mut Play<M>, at: usize) -> &mut Peer<foveate_lab::peers::Meado
 }
 
 /// How many states of a ship arrive at another peer in `count` rounds.
-fn heard(play: &mut Play<Script>, (by, of): (usize, usize), count: u32) -> usize {
+fn heard(play: &mut Play<Script>, by: usize, of: usize, count: u32) -> usize {
     let ship = ObjectId::new(SHIP, peer(play, of).player().0, 0);
     let (mut states, mut last) = (0, None);
     for _ in 0..count {
@@ -106,12 +106,12 @@ fn a_turn_too_small_for_a_state_update_still_improves_what_is_ahead() {
         0 => restless(400.0, 0.0, round),
         _ => still(200.0, if round < 250 { 58.0 } else { 46.0 }),
     });
-    let beside = heard(&mut play, (1, 0), 60);
+    let beside = heard(&mut play, 1, 0, 60);
     assert!((17..=23).contains(&beside), "θ of 130 ms: every third round, not {beside} in 60");
     while play.movement().round < 270 {
         play.round();
     }
-    let ahead = heard(&mut play, (1, 0), 60);
+    let ahead = heard(&mut play, 1, 0, 60);
     assert!(ahead >= 27, "θ of 90 ms: every other round, not {ahead} in 60");
 }
 
@@ -121,11 +121,11 @@ fn a_small_turn_away_reduces_what_is_sent() {
         0 => restless(400.0, 0.0, round),
         _ => still(200.0, if round < 250 { 64.0 } else { 76.0 }),
     });
-    let beside = heard(&mut play, (1, 0), 60);
+    let beside = heard(&mut play, 1, 0, 60);
     while play.movement().round < 270 {
         play.round();
     }
-    let behind = heard(&mut play, (1, 0), 60);
+    let behind = heard(&mut play, 1, 0, 60);
     assert!((17..=23).contains(&beside) && behind <= 12, "{beside}, then {behind}");
 }
 
@@ -135,16 +135,16 @@ fn a_zoom_is_announced_at_once_and_adds_objects_beyond_the_view() {
         0 => restless(500.0, 0.0, round),
         _ => still(100.0, 0.0),
     });
-    let before = heard(&mut play, (1, 0), 40);
+    let before = heard(&mut play, 1, 0, 40);
     assert!(before <= 4, "400 units away is out of view: {before}");
     assert!(!peer(&mut play, 1).set_view(9), "the game has no such view");
     assert!(peer(&mut play, 1).set_view(1));
     rounds(&mut play, 5);
-    let zoomed = heard(&mut play, (1, 0), 40);
+    let zoomed = heard(&mut play, 1, 0, 40);
     assert!(zoomed >= 12, "{zoomed}");
     assert!(peer(&mut play, 1).set_view(0));
     rounds(&mut play, 5);
-    let after = heard(&mut play, (1, 0), 40);
+    let after = heard(&mut play, 1, 0, 40);
     assert!(after <= 4, "{after}");
 }
 
@@ -156,16 +156,16 @@ fn a_spectator_gets_states_near_its_eyes() {
         _ => still(100.0, 180.0),
     });
     let watched = ObjectId::new(SHIP, peer(&mut play, 0).player().0, 0);
-    let before = heard(&mut play, (2, 1), 40);
+    let before = heard(&mut play, 2, 1, 40);
     assert!(before <= 4, "{before}");
     assert!(!peer(&mut play, 2).spectate(Some(ObjectId::new(BASE, 0, 0))), "no ship");
     assert!(peer(&mut play, 2).spectate(Some(watched)));
     rounds(&mut play, 5);
-    let watching = heard(&mut play, (2, 1), 40);
+    let watching = heard(&mut play, 2, 1, 40);
     assert!(watching >= 30, "30 units ahead of the one it watches: {watching}");
     assert!(peer(&mut play, 2).spectate(None));
     rounds(&mut play, 5);
-    let after = heard(&mut play, (2, 1), 40);
+    let after = heard(&mut play, 2, 1, 40);
     assert!(after <= 4, "{after}");
 }
 

@@ -141,15 +141,22 @@ impl<'a> StateChange<'a> {
     }
 }
 
+/// An object that acts on another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ActingPair {
+    requester: ObjectId,
+    object: ObjectId,
+}
+
 /// The tick from which each requester may act on an object again.
 #[derive(Debug, Default)]
 pub(crate) struct Cooldowns {
-    ready: BTreeMap<(ObjectId, ObjectId), Tick>,
+    ready: BTreeMap<ActingPair, Tick>,
 }
 
 impl Cooldowns {
     /// Whether an action may be carried out at this tick; if so, it is counted.
-    fn admit(&mut self, pair: (ObjectId, ObjectId), now: Tick, cooldown: u32, bunch: u32) -> bool {
+    fn admit(&mut self, pair: ActingPair, now: Tick, cooldown: u32, bunch: u32) -> bool {
         if self.ready.len() >= MAX_COOLDOWNS && !self.ready.contains_key(&pair) {
             self.ready.retain(|_, ready| ready.is_after(now));
             if self.ready.len() >= MAX_COOLDOWNS {
@@ -192,23 +199,21 @@ impl<G: Game> Simulation<G> {
         if limits.amount.is_some_and(|(asked, most)| asked > most) {
             return Err(ActionFault::Amount);
         }
-        self.check_place((requester, object), &limits)?;
+        let pair = ActingPair { requester, object };
+        self.check_place(pair, &limits)?;
         if limits.cooldown > Micros::ZERO {
             let rounds = |span: Micros| (span.0 / self.round.0.max(1)) as u32;
             let (cooldown, bunch) = (rounds(limits.cooldown).max(1), rounds(BUNCH));
             let now = self.publisher.store.tick();
-            if !self.cooldowns.admit((requester, object), now, cooldown, bunch) {
+            if !self.cooldowns.admit(pair, now, cooldown, bunch) {
                 return Err(ActionFault::Cooldown);
             }
         }
         Ok(())
     }
 
-    fn check_place(
-        &self,
-        (requester, object): (ObjectId, ObjectId),
-        limits: &ActionLimits,
-    ) -> Result<(), ActionFault> {
+    fn check_place(&self, pair: ActingPair, limits: &ActionLimits) -> Result<(), ActionFault> {
+        let ActingPair { requester, object } = pair;
         let Some(reach) = limits.reach.or(limits.line_of_sight.then_some(f32::INFINITY)) else {
             return Ok(());
         };
@@ -254,10 +259,14 @@ impl<G: Game> Simulation<G> {
 mod tests {
     use super::*;
 
+    fn pair(requester: u64) -> ActingPair {
+        ActingPair { requester: ObjectId(requester), object: ObjectId(0) }
+    }
+
     #[test]
     fn a_second_of_actions_may_come_at_once_and_then_each_waits_its_time() {
-        let (mut cooldowns, pair) = (Cooldowns::default(), (ObjectId(1), ObjectId(2)));
-        let mut admitted = |tick: u32| cooldowns.admit(pair, Tick(tick), 8, 20);
+        let mut cooldowns = Cooldowns::default();
+        let mut admitted = |tick: u32| cooldowns.admit(pair(1), Tick(tick), 8, 20);
         assert_eq!(
             (0..10).filter(|_| admitted(100)).count(),
             3,
@@ -271,7 +280,6 @@ mod tests {
     #[test]
     fn cooldowns_are_bounded() {
         let mut cooldowns = Cooldowns::default();
-        let pair = |at: u64| (ObjectId(at), ObjectId(0));
         let admitted = (0..5_000).filter(|at| cooldowns.admit(pair(*at), Tick(1), 8, 20)).count();
         assert_eq!(admitted, MAX_COOLDOWNS);
         assert!(cooldowns.admit(pair(4_999), Tick(9), 8, 20), "those that are over make room");

@@ -266,7 +266,7 @@ impl<G: Game> Simulation<G> {
                     };
                     self.interactions.push(Interacted { by, with: *id, half_life });
                 }
-                if self.turn(tick, (*id, slot), nth, |game, turn| game.act(turn, action, *by)) {
+                if self.turn(tick, *id, slot, nth, |game, turn| game.act(turn, action, *by)) {
                     self.removed.push(*id);
                     self.remove_stepped(*id);
                 }
@@ -292,7 +292,7 @@ impl<G: Game> Simulation<G> {
     pub fn step_one(&mut self, tick: Tick, id: ObjectId) {
         let slot = self.publisher.store.find(id).filter(|_| self.game.steps(id.kind()));
         if let Some(slot) = slot
-            && self.turn(tick, (id, slot), 0, |game, turn| game.step(turn, &[]))
+            && self.turn(tick, id, slot, 0, |game, turn| game.step(turn, &[]))
         {
             self.removed.push(id);
             self.remove_stepped(id);
@@ -340,7 +340,8 @@ impl<G: Game> Simulation<G> {
     fn turn(
         &mut self,
         tick: Tick,
-        (id, slot): (ObjectId, Slot),
+        id: ObjectId,
+        slot: Slot,
         nth: u32,
         rule: impl FnOnce(&G, &mut StepContext<'_, G>),
     ) -> bool {

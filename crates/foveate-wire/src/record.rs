@@ -187,19 +187,24 @@ fn code_others<C: Coder>(c: &mut C, kind: &Kind, then: Option<&[i32]>, lanes: &m
         }
         let single = range.len() == 1;
         for lane in range.clone() {
-            let class = kind.lanes[lane];
-            lanes[lane] = code_lane(c, class, (before(lane), lanes[lane]), (single, whole));
+            let change = LaneChange { then: before(lane), now: lanes[lane], single, whole };
+            lanes[lane] = code_lane(c, kind.lanes[lane], change);
         }
     }
 }
 
-/// Codes one lane of a field that changed. `single`: it is the field's only lane, so it did change.
-fn code_lane<C: Coder>(
-    c: &mut C,
-    class: LaneClass,
-    (then, now): (i32, i32),
-    (single, whole): (bool, usize),
-) -> i32 {
+/// A lane of a field that changed.
+struct LaneChange {
+    then: i32,
+    now: i32,
+    /// It is the field's only lane, so it did change.
+    single: bool,
+    /// 1 for a whole state, 0 for a difference.
+    whole: usize,
+}
+
+fn code_lane<C: Coder>(c: &mut C, class: LaneClass, change: LaneChange) -> i32 {
+    let LaneChange { then, now, single, whole } = change;
     let mut step = |by: i32| value(c, &contexts::number(contexts::STEP, whole), by);
     match class {
         LaneClass::Symbol { count: 2 } if single => i32::from(then == 0),

@@ -41,7 +41,7 @@ pub fn field_lanes_mut<'a>(kind: &Kind, field: usize, lanes: &'a mut [i32]) -> &
     &mut lanes[kind.ranges[field].clone()]
 }
 
-fn to_step(value: f32, precision: f32, (min, max): (f32, f32)) -> i32 {
+fn to_step(value: f32, precision: f32, min: f32, max: f32) -> i32 {
     // NaN becomes the least value: a game's bug must not spread as an invalid state.
     let value = if value.is_nan() { min } else { value.clamp(min, max) };
     to_round(f64::from(value) / f64::from(precision)) as i32
@@ -81,7 +81,7 @@ impl Field for f32 {
     fn put(&self, ty: &FieldType, lanes: &mut [i32]) {
         lanes[0] = match ty {
             FieldType::Angle { steps } => angle_to_steps(*self, *steps),
-            FieldType::Number { precision, min, max } => to_step(*self, *precision, (*min, *max)),
+            FieldType::Number { precision, min, max } => to_step(*self, *precision, *min, *max),
             other => unreachable!("the derive gives no {other:?} to an f32"),
         };
     }
@@ -114,7 +114,7 @@ impl<const N: usize> Field for [f32; N] {
         match ty {
             FieldType::Place { precision, extent, .. } => {
                 for (lane, value) in lanes.iter_mut().zip(self) {
-                    *lane = to_step(*value, *precision, (-*extent, *extent));
+                    *lane = to_step(*value, *precision, -*extent, *extent);
                 }
             }
             FieldType::Quaternion { bits } => put_quaternion(self, *bits, lanes),

@@ -19,24 +19,31 @@ fn address(last: u8) -> SocketAddr {
     ([10, 0, 0, last], 4433).into()
 }
 
-fn hosts() -> (Server, Clients) {
+struct Hosts {
+    server: Server,
+    clients: Clients,
+}
+
+fn hosts() -> Hosts {
     let network = MemoryNetwork::default();
     let settings = ServerSettings::default();
     let game = Patrol::new().unwrap();
     let mut server =
         ServerHost::new(game, settings, network.listen(address(1)), AllowAll::default());
     server.server.simulation.populate().unwrap();
-    (server, ClientsHost::new(network.listen(address(2))))
+    Hosts { server, clients: ClientsHost::new(network.listen(address(2))) }
 }
 
-/// Steps both until the condition holds; nothing depends on how long that takes.
-fn until(hosts: &mut (Server, Clients), what: &str, is_true: impl Fn(&Server, &Clients) -> bool) {
-    let begun = Instant::now();
-    while !is_true(&hosts.0, &hosts.1) {
-        assert!(begun.elapsed() < Duration::from_secs(120), "{what} has not come true");
-        hosts.0.poll_step().unwrap();
-        hosts.1.poll_step(|_, _, _, _| [2, 0]).unwrap();
-        std::thread::sleep(Duration::from_millis(1));
+impl Hosts {
+    /// Steps both until the condition holds; nothing depends on how long that takes.
+    fn step_until(&mut self, what: &str, is_true: impl Fn(&Server, &Clients) -> bool) {
+        let begun = Instant::now();
+        while !is_true(&self.server, &self.clients) {
+            assert!(begun.elapsed() < Duration::from_secs(120), "{what} has not come true");
+            self.server.poll_step().unwrap();
+            self.clients.poll_step(|_, _, _, _| [2, 0]).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -49,9 +56,9 @@ fn walked(server: &Server) -> f32 {
 #[test]
 fn a_session_without_a_socket_joins_plays_and_ends() {
     let mut hosts = hosts();
-    hosts.1.join(Patrol::new().unwrap(), address(1), "ada", &[]).unwrap();
-    until(&mut hosts, "inputs that arrive", |server, _| walked(server) >= 1.0);
-    let (server, mut clients) = hosts;
+    hosts.clients.join(Patrol::new().unwrap(), address(1), "ada", &[]).unwrap();
+    hosts.step_until("inputs that arrive", |server, _| walked(server) >= 1.0);
+    let Hosts { server, mut clients } = hosts;
     server.close(Micros::from_millis(100)).unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
     while clients.players()[0].ended.is_none() && Instant::now() < deadline {
@@ -64,24 +71,24 @@ fn a_session_without_a_socket_joins_plays_and_ends() {
 #[test]
 fn a_taken_name_is_refused_and_the_player_who_has_it_stays() {
     let mut hosts = hosts();
-    hosts.1.join(Patrol::new().unwrap(), address(1), "ada", &[]).unwrap();
-    until(&mut hosts, "ada inside", |server, _| server.server.players() == 1);
-    hosts.1.join(Patrol::new().unwrap(), address(1), "ada", &[]).unwrap();
-    until(&mut hosts, "a refusal", |_, clients| clients.players()[1].ended.is_some());
-    let ended = hosts.1.players()[1].ended.clone().map(|ended| ended.cause);
+    hosts.clients.join(Patrol::new().unwrap(), address(1), "ada", &[]).unwrap();
+    hosts.step_until("ada inside", |server, _| server.server.players() == 1);
+    hosts.clients.join(Patrol::new().unwrap(), address(1), "ada", &[]).unwrap();
+    hosts.step_until("a refusal", |_, clients| clients.players()[1].ended.is_some());
+    let ended = hosts.clients.players()[1].ended.clone().map(|ended| ended.cause);
     assert!(matches!(ended, Some(EndCause::Refused { code: Refusal::NameTaken, .. })));
-    assert!(hosts.1.players()[0].ended.is_none() && hosts.0.server.players() == 1);
+    assert!(hosts.clients.players()[0].ended.is_none() && hosts.server.server.players() == 1);
 }
 
 #[test]
 fn where_nothing_listens_the_end_says_so_and_the_next_address_is_tried() {
     let mut hosts = hosts();
-    hosts.1.join(Patrol::new().unwrap(), address(9), "ada", &[]).unwrap();
-    until(&mut hosts, "an end", |_, clients| clients.players()[0].ended.is_some());
-    let ended = hosts.1.players()[0].ended.clone().map(|ended| ended.cause);
+    hosts.clients.join(Patrol::new().unwrap(), address(9), "ada", &[]).unwrap();
+    hosts.step_until("an end", |_, clients| clients.players()[0].ended.is_some());
+    let ended = hosts.clients.players()[0].ended.clone().map(|ended| ended.cause);
     assert!(matches!(ended, Some(EndCause::Unreachable(_))), "{ended:?}");
     let host: ServerAddress = "play.example.org:4433".parse().unwrap();
-    hosts.1.set_addresses(host.clone(), &[address(9), address(1)]);
-    hosts.1.join(Patrol::new().unwrap(), host, "bob", &[]).unwrap();
-    until(&mut hosts, "bob inside", |_, clients| clients.players()[1].client.joined().is_some());
+    hosts.clients.set_addresses(host.clone(), &[address(9), address(1)]);
+    hosts.clients.join(Patrol::new().unwrap(), host, "bob", &[]).unwrap();
+    hosts.step_until("bob inside", |_, clients| clients.players()[1].client.joined().is_some());
 }

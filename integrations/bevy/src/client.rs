@@ -227,18 +227,18 @@ fn show_replicas(world: &mut World, client: &mut NetClient) {
     let NetClient { host, table, entities, shown, frame, own, .. } = client;
     let now = host.now();
     let node = &host.players()[0].client;
-    let time = node.time_now(now);
+    let (now, round) = node.time_now(now);
     let mut lanes = Vec::new();
     for view in node.replicas.iter().filter(|view| !table.parts(view.kind()).is_empty()) {
         let fresh = || Shown {
             lanes: Vec::new(),
-            smoother: Smoother::new(Show::Predict { half_life: HALF_LIFE }, time.1),
+            smoother: Smoother::new(Show::Predict { half_life: HALF_LIFE }, round),
             frozen: false,
             frame: *frame,
         };
         let shown = shown.entry(view.id()).or_insert_with(fresh);
         shown.frame = *frame;
-        shown.look(&view, time, node.replicas.schema(), &mut lanes);
+        shown.look(&view, now, round, node.replicas.schema(), &mut lanes);
         let frozen = view.life() != Life::Live;
         if shown.lanes == lanes && shown.frozen == frozen {
             continue;
@@ -279,7 +279,8 @@ impl Shown {
     fn look(
         &mut self,
         view: &ReplicaView<'_>,
-        (now, round): (Micros, Micros),
+        now: Micros,
+        round: Micros,
         schema: &foveate::wire::Schema,
         lanes: &mut Vec<i32>,
     ) {

@@ -131,7 +131,8 @@ fn short_name<M>() -> &'static str {
 
 fn open_letter<M: PlayerMessage>(
     world: &mut World,
-    (player, seen): (PlayerId, Tick),
+    player: PlayerId,
+    seen: Tick,
     bytes: &[u8],
 ) -> bool {
     let Ok((message, [])) = postcard::take_from_bytes::<M>(bytes) else { return false };
@@ -194,7 +195,7 @@ impl Plan {
     }
 }
 
-type Open = fn(&mut World, (PlayerId, Tick), &[u8]) -> bool;
+type Open = fn(&mut World, PlayerId, Tick, &[u8]) -> bool;
 
 /// Writes and reads inputs.
 #[derive(Clone, Copy)]

@@ -330,7 +330,7 @@ impl NetServer {
     }
 
     /// Stores a new or changed component.
-    fn write<T: Replicated>(&mut self, entity: Entity, (kind, part): (usize, usize), value: &T) {
+    fn write<T: Replicated>(&mut self, entity: Entity, kind: usize, part: usize, value: &T) {
         let NetServer { host, table, serials, next_serial, drafts, own, .. } = self;
         let serial = *serials.entry(entity).or_insert_with(|| {
             *next_serial += 1;
@@ -360,7 +360,7 @@ impl NetServer {
     }
 
     /// Removes a component, or all of an entity.
-    fn erase(&mut self, entity: Entity, (kind, part): (usize, usize)) {
+    fn erase(&mut self, entity: Entity, kind: usize, part: usize) {
         let Some(serial) = self.serials.get(&entity).copied() else { return };
         if let Some(draft) = self.drafts.get_mut(&(serial, kind as u8)) {
             draft.present &= !(1 << part);
@@ -490,11 +490,11 @@ pub(crate) fn add_collect<T: Replicated>(app: &mut App, kind: usize, part: usize
         for entity in removed.read() {
             // Removed and inserted again in one frame is a change.
             if !all.contains(entity) {
-                server.erase(entity, (kind, part));
+                server.erase(entity, kind, part);
             }
         }
         for (entity, value) in &changed {
-            server.write(entity, (kind, part), value);
+            server.write(entity, kind, part, value);
         }
     };
     app.add_systems(PostUpdate, collect.in_set(ServerSystems::Collect));
@@ -555,7 +555,7 @@ fn tell_inbox(world: &mut World, server: &mut NetServer) {
     }
     for (player, seen, letter) in inbox.typed_messages {
         let open = world.resource::<Registry>().typed_messages.get(usize::from(letter.of)).copied();
-        let read = open.is_some_and(|(_, open)| open(world, (player, seen), &letter.bytes));
+        let read = open.is_some_and(|(_, open)| open(world, player, seen, &letter.bytes));
         server.malformed += u64::from(!read);
     }
 }

@@ -7,7 +7,7 @@
 
 use super::Topology;
 use super::field::Rollout;
-use super::messages as say;
+use super::messages::{self as say, Increment};
 use super::meter::{Carrier, Split, Stream, TrafficMeter, share};
 use super::script::{FRAME, Script, ZONE};
 use super::squeeze::Squeeze;
@@ -67,8 +67,19 @@ struct LastSent {
     full: Option<(AvatarPose, u32)>,
 }
 
-/// (stage of the frame, from, to, carrier): messages with the same key are sent together.
-type BatchKey = (u8, usize, usize, Carrier);
+/// The way from one node to another one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Hop {
+    from: usize,
+    to: usize,
+}
+
+fn hop(from: usize, to: usize) -> Hop {
+    Hop { from, to }
+}
+
+/// (stage of the frame, hop, carrier): messages with the same key are sent together.
+type BatchKey = (u8, Hop, Carrier);
 
 struct Play<'a> {
     script: &'a Script,
@@ -80,7 +91,8 @@ struct Play<'a> {
     /// Conditions of the network for every packet.
     link: Link,
     queue: BTreeMap<BatchKey, Vec<(Stream, Vec<u8>)>>,
-    told: BTreeMap<(usize, usize, usize), LastSent>,
+    /// What a hop was last sent about a thing.
+    told: BTreeMap<(Hop, usize), LastSent>,
     /// Players that have joined and not left.
     joined: BTreeSet<usize>,
     frame: usize,
@@ -144,19 +156,13 @@ impl Play<'_> {
     }
 
     /// Queues a message on its stream's channel.
-    fn post(&mut self, stage: u8, hop: (usize, usize), stream: Stream, bytes: Vec<u8>) {
+    fn post(&mut self, stage: u8, hop: Hop, stream: Stream, bytes: Vec<u8>) {
         let carrier = if stream == Stream::State { Carrier::Udp } else { Carrier::Tcp };
-        self.post_by(carrier, stage, hop, (stream, bytes));
+        self.post_by(carrier, stage, hop, stream, bytes);
     }
 
-    fn post_by(
-        &mut self,
-        carrier: Carrier,
-        stage: u8,
-        (from, to): (usize, usize),
-        message: (Stream, Vec<u8>),
-    ) {
-        self.queue.entry((stage, from, to, carrier)).or_default().push(message);
+    fn post_by(&mut self, carrier: Carrier, stage: u8, hop: Hop, stream: Stream, bytes: Vec<u8>) {
+        self.queue.entry((stage, hop, carrier)).or_default().push((stream, bytes));
     }
 
     fn node(&self, player: usize) -> usize {
@@ -169,13 +175,13 @@ impl Play<'_> {
     }
 
     /// Sends the objects of a player, or those without an owner.
-    fn post_objects(&mut self, stage: u8, hop: (usize, usize), owner: Option<usize>) {
+    fn post_objects(&mut self, stage: u8, hop: Hop, owner: Option<usize>) {
         let script = self.script;
         let things = (0..script.things.len()).filter(|t| script.things[*t].owner == owner);
         let poses = things.filter_map(|thing| Some((thing, script.pose(thing, self.frame)?)));
         let poses: Vec<(usize, AvatarPose)> = poses.collect();
         let arrives = FRAME * self.frame as u32 + LATENCY * (u32::from(stage) + 1);
-        self.ran.learned.extend(poses.iter().map(|(thing, _)| (arrives, hop.1, *thing)));
+        self.ran.learned.extend(poses.iter().map(|(thing, _)| (arrives, hop.to, *thing)));
         let bytes = say::full_state(owner.map_or(UNOWNED, |owner| owner as u16), &poses);
         self.post(stage, hop, Stream::FullState, bytes);
     }
@@ -194,7 +200,7 @@ impl Play<'_> {
             let to = self.node(player);
             if to != from {
                 let list = say::player_list(from as u16, &ids, stamp);
-                self.post(stage, (from, to), Stream::Control, list);
+                self.post(stage, hop(from, to), Stream::Control, list);
             }
         }
     }
@@ -214,14 +220,14 @@ impl Play<'_> {
 
     fn join_server(&mut self, player: usize) {
         let (me, others) = (self.node(player), self.others(Some(player)));
-        self.post(0, (me, 0), Stream::Control, say::hello(player as u16));
+        self.post(0, hop(me, 0), Stream::Control, say::hello(player as u16));
         self.list(1, 0, None);
         for to in self.others(None) {
-            self.post_objects(1, (0, self.node(to)), Some(player));
+            self.post_objects(1, hop(0, self.node(to)), Some(player));
         }
         let world = self.script.things.iter().any(|thing| thing.owner.is_none());
         for owner in others.into_iter().map(Some).chain(world.then_some(None)) {
-            self.post_objects(1, (0, me), owner);
+            self.post_objects(1, hop(0, me), owner);
         }
     }
 
@@ -233,17 +239,17 @@ impl Play<'_> {
         let (script, frame, all) = (self.script, self.frame, !self.optimisations.near_spawn);
         let wanted = |other: &usize| all || script.near(player, *other, frame);
         let wanted: Vec<usize> = others.into_iter().filter(wanted).collect();
-        self.post(0, (me, entry), Stream::Control, say::hello(player as u16));
+        self.post(0, hop(me, entry), Stream::Control, say::hello(player as u16));
         self.list(1, entry, Some((player, &wanted)));
         for other in wanted {
             let to = self.node(other);
             let known = to == entry;
             if !known {
-                self.post(2, (me, to), Stream::Control, say::identify(player as u16));
+                self.post(2, hop(me, to), Stream::Control, say::identify(player as u16));
             }
             // The entry peer knows the newcomer; the others learn of it when it connects.
-            self.post_objects(2, (me, to), Some(player));
-            self.post_objects(if known { 1 } else { 3 }, (to, me), Some(other));
+            self.post_objects(2, hop(me, to), Some(player));
+            self.post_objects(if known { 1 } else { 3 }, hop(to, me), Some(other));
         }
     }
 
@@ -265,14 +271,14 @@ impl Play<'_> {
         let thinned = self.optimisations.dead_reckoning;
         match self.topology {
             Topology::Server => {
-                self.tell(0, (me, 0), thing, false);
+                self.tell(0, hop(me, 0), thing, false);
                 for to in listeners {
-                    self.tell(1, (0, to), thing, thinned);
+                    self.tell(1, hop(0, to), thing, thinned);
                 }
             }
             Topology::Peers => {
                 for to in listeners {
-                    self.tell(0, (me, to), thing, thinned);
+                    self.tell(0, hop(me, to), thing, thinned);
                 }
             }
         }
@@ -304,10 +310,10 @@ impl Play<'_> {
 
     /// Sends an object's place on one hop, in full or as an increment; with thinning, only if the other end's
     /// prediction is off.
-    fn tell(&mut self, stage: u8, hop: (usize, usize), thing: usize, thinned: bool) {
+    fn tell(&mut self, stage: u8, hop: Hop, thing: usize, thinned: bool) {
         let (script, frame) = (self.script, self.frame);
         let Some(pose) = script.pose(thing, frame) else { return };
-        let told = self.told.entry((hop.0, hop.1, thing)).or_default();
+        let told = self.told.entry((hop, thing)).or_default();
         // Before the first position the receiver has the full state.
         let before = script.pose(thing, frame.saturating_sub(1)).unwrap_or(pose);
         let (last, at, speed) = told.last.unwrap_or((before, frame.saturating_sub(1), [0.0; 3]));
@@ -325,17 +331,15 @@ impl Play<'_> {
 
     /// Sends a place as an increment if that is on and fits; full positions that increments refer to use the reliable
     /// channel.
-    fn place(&mut self, stage: u8, hop: (usize, usize), thing: usize, pose: &AvatarPose) {
-        let (sender, stamp) = (hop.0 as u16, self.stamp());
-        let told = self.told.entry((hop.0, hop.1, thing)).or_default();
+    fn place(&mut self, stage: u8, hop: Hop, thing: usize, pose: &AvatarPose) {
+        let (sender, stamp) = (hop.from as u16, self.stamp());
+        let told = self.told.entry((hop, thing)).or_default();
         let by = self.optimisations.increments.zip(told.full);
         let fitting = by.and_then(|(bits, (full, number))| {
-            Some((offsets(&full, pose, bits)?, (number, stamp), bits))
+            Some(Increment { offsets: offsets(&full, pose, bits)?, number, bits })
         });
         let (carrier, bytes) = match fitting {
-            Some((offsets, at, bits)) => {
-                (Carrier::Udp, say::increment(sender, thing, offsets, at, bits))
-            }
+            Some(fitting) => (Carrier::Udp, say::increment(sender, thing, &fitting, stamp)),
             None => {
                 told.full = Some((*pose, told.full.map_or(0, |(_, number)| number + 1)));
                 let reliable = self.optimisations.increments.is_some();
@@ -343,7 +347,7 @@ impl Play<'_> {
                 (carrier, say::position(sender, thing, pose, stamp))
             }
         };
-        self.post_by(carrier, stage, hop, (Stream::State, bytes));
+        self.post_by(carrier, stage, hop, Stream::State, bytes);
     }
 
     /// Sends a unit with orders: an action when its course changes, positions while it collides.
@@ -360,16 +364,16 @@ impl Play<'_> {
         let ordered = before.course.target != now.course.target;
         let resolved = before.course.colliding && !now.course.colliding;
         if ordered && server {
-            self.post(0, (me, 0), Stream::Action, says(me));
+            self.post(0, hop(me, 0), Stream::Action, says(me));
         }
         let nodes: Vec<usize> = self.others(None).into_iter().map(|p| self.node(p)).collect();
         for to in nodes.into_iter().filter(|to| *to != authority) {
             // The owner knows its own order, but learns the end of a collision from the authority.
             if resolved || (ordered && to != me) {
-                self.post(1, (authority, to), Stream::Action, says(authority));
+                self.post(1, hop(authority, to), Stream::Action, says(authority));
             }
             if now.course.colliding {
-                self.place(1, (authority, to), unit, &now.pose);
+                self.place(1, hop(authority, to), unit, &now.pose);
             }
         }
     }
@@ -393,17 +397,17 @@ impl Play<'_> {
             Topology::Peers => self.node(self.zone_owner(entered)),
         };
         if self.topology == Topology::Peers && keeper != me {
-            self.post(0, (me, keeper), Stream::Event, say::zone_get(me as u16, entered));
+            self.post(0, hop(me, keeper), Stream::Event, say::zone_get(me as u16, entered));
             let active = others.iter().filter(|p| self.active(**p, frame).contains(&entered));
             let active: Vec<u16> = active.map(|player| *player as u16).collect();
             let set = say::zone_set(keeper as u16, entered, &active);
-            self.post(1, (keeper, me), Stream::Event, set);
+            self.post(1, hop(keeper, me), Stream::Event, set);
         }
         for other in &others {
             let to = self.node(*other);
             if to != keeper {
                 let told = say::zone_changed(keeper as u16, player as u16, thing, entered);
-                self.post(1, (keeper, to), Stream::Event, told);
+                self.post(1, hop(keeper, to), Stream::Event, told);
             }
             let there: Vec<usize> = script.of(*other).collect();
             for theirs in there.into_iter().filter(|_| new) {
@@ -411,8 +415,8 @@ impl Play<'_> {
                     continue;
                 };
                 let from = if self.topology == Topology::Server { 0 } else { to };
-                self.told.entry((from, me, theirs)).or_default().full = None;
-                self.place(1, (from, me), theirs, &pose);
+                self.told.entry((hop(from, me), theirs)).or_default().full = None;
+                self.place(1, hop(from, me), theirs, &pose);
             }
         }
     }
@@ -420,7 +424,7 @@ impl Play<'_> {
     /// Sends the messages queued in this frame.
     fn flush(&mut self) {
         let now = FRAME * self.frame as u32;
-        for ((stage, from, to, carrier), messages) in std::mem::take(&mut self.queue) {
+        for ((stage, hop, carrier), messages) in std::mem::take(&mut self.queue) {
             let at = now + LATENCY * u32::from(stage);
             if self.optimisations.aggregation {
                 let mut weights = [0.0; 5];
@@ -429,58 +433,45 @@ impl Play<'_> {
                     weights[*stream as usize] += bytes.len() as f64;
                     all.extend(bytes);
                 }
-                self.send(at, (from, to), carrier, &all, weights);
+                self.send(at, hop, carrier, &all, weights);
             } else {
                 for (stream, bytes) in &messages {
                     let mut weights = [0.0; 5];
                     weights[*stream as usize] = 1.0;
-                    self.send(at, (from, to), carrier, bytes, weights);
+                    self.send(at, hop, carrier, bytes, weights);
                 }
             }
         }
     }
 
-    fn send(
-        &mut self,
-        at: Micros,
-        (from, to): (usize, usize),
-        carrier: Carrier,
-        bytes: &[u8],
-        weights: [f64; 5],
-    ) {
+    fn send(&mut self, at: Micros, hop: Hop, carrier: Carrier, bytes: &[u8], weights: [f64; 5]) {
         let pressed = self.optimisations.squeeze.and_then(|squeeze| squeeze.press(bytes));
         let length = pressed.map_or(bytes.len(), |pressed| pressed.len());
         let segments = length.div_ceil(SEGMENT);
         for segment in 0..segments {
             let part = (length - segment * SEGMENT).min(SEGMENT);
-            let arrived = self.carry(at, (from, to), carrier, share(part as u64, weights));
+            let arrived = self.carry(at, hop, carrier, share(part as u64, weights));
             let due = (segment + 1).is_multiple_of(SEGMENTS_PER_ACK) || segment + 1 == segments;
             if carrier == Carrier::Tcp && due {
-                self.ran.meter.sent(to, arrived, carrier, Split::default());
-                self.ran.meter.received(from, arrived + LATENCY, carrier, Split::default());
+                self.ran.meter.sent(hop.to, arrived, carrier, Split::default());
+                self.ran.meter.received(hop.from, arrived + LATENCY, carrier, Split::default());
             }
         }
     }
 
     /// Sends one packet, by TCP until it arrives; returns when it did, or would have.
-    fn carry(
-        &mut self,
-        mut at: Micros,
-        (from, to): (usize, usize),
-        carrier: Carrier,
-        split: Split,
-    ) -> Micros {
+    fn carry(&mut self, mut at: Micros, hop: Hop, carrier: Carrier, split: Split) -> Micros {
         loop {
-            self.ran.meter.sent(from, at, carrier, split);
+            self.ran.meter.sent(hop.from, at, carrier, split);
             if let Fate::Arrives(arrives) = self.link.carry(at, 0, |_| {}) {
-                self.ran.meter.received(to, arrives, carrier, split);
+                self.ran.meter.received(hop.to, arrives, carrier, split);
                 return arrives;
             }
             if carrier == Carrier::Udp {
                 return at + LATENCY;
             }
             at = at + RETRANSMIT;
-            self.ran.meter.nodes[from].up.resent += split.iter().sum::<u64>();
+            self.ran.meter.nodes[hop.from].up.resent += split.iter().sum::<u64>();
         }
     }
 }

@@ -86,15 +86,18 @@ fn placed(sender: u16, thing: usize, pose: &AvatarPose, stamp: u64, animation: &
     message.floats(pose.pos).floats(turned(pose)).text(&string_id(thing)).text(animation).done()
 }
 
-/// Offsets of 8 or 4 bits from the last full position, which is referred to by its number. With 8 bits the message has
-/// 30 B as in the source's example.
-pub fn increment(
-    sender: u16,
-    thing: usize,
-    offsets: [i8; 6],
-    (number, stamp): (u32, u64),
-    bits: u32,
-) -> Vec<u8> {
+/// Offsets from the last full position.
+pub struct Increment {
+    pub offsets: [i8; 6],
+    /// The full position's number.
+    pub number: u32,
+    /// The size of an offset: 8 or 4.
+    pub bits: u32,
+}
+
+/// With offsets of 8 bits the message has 30 B as in the source's example.
+pub fn increment(sender: u16, thing: usize, increment: &Increment, stamp: u64) -> Vec<u8> {
+    let Increment { offsets, number, bits } = *increment;
     let message = GvoMessage::new(3, 1, sender, Some(stamp)).u16(thing as u16).u32(number);
     let bytes = offsets.map(|offset| offset as u8);
     let message = match bits {
@@ -210,7 +213,8 @@ mod tests {
         let pose = AvatarPose::default();
         assert_eq!(position(1, 2, &pose, 3).len(), POSITION);
         assert_eq!(action(1, 2, pose.pos, pose.pos, 3).len(), 79);
-        assert_eq!(increment(1, 2, [0; 6], (4, 5), 8).len(), 30);
+        let offsets = Increment { offsets: [0; 6], number: 4, bits: 8 };
+        assert_eq!(increment(1, 2, &offsets, 5).len(), 30);
         assert_eq!(hello(1).len(), 41);
         assert_eq!(identify(1).len(), 13);
         assert_eq!(player_list(1, &[1, 2], 3).len(), 85);

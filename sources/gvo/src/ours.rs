@@ -204,25 +204,33 @@ struct Channel {
 /// (channel, from, to)
 type Route = (usize, usize, usize);
 
+/// A packet, and the link that it arrived on or is for.
+struct Packet {
+    link: Link,
+    bytes: Vec<u8>,
+}
+
 /// A node's end of its links. What arrives is given to [`Play`], which knows all nodes.
 #[derive(Default)]
-struct Postbox(VecDeque<(Link, Vec<u8>)>);
+struct Postbox(VecDeque<Packet>);
 
 impl Node for Postbox {
     /// A packet to send.
-    type Command = (Link, Vec<u8>);
+    type Command = Packet;
     /// A packet that arrived.
-    type Event = (Link, Vec<u8>);
+    type Event = Packet;
 
-    fn handle(&mut self, _: Micros, input: NodeInput<'_, (Link, Vec<u8>)>, out: &mut impl Outbox) {
+    fn handle(&mut self, _: Micros, input: NodeInput<'_, Packet>, out: &mut impl Outbox) {
         match input {
-            NodeInput::Command((link, bytes)) => out.datagram(link, &bytes),
-            NodeInput::Datagram(link, bytes) => self.0.push_back((link, bytes.to_vec())),
+            NodeInput::Command(Packet { link, bytes }) => out.datagram(link, &bytes),
+            NodeInput::Datagram(link, bytes) => {
+                self.0.push_back(Packet { link, bytes: bytes.to_vec() });
+            }
             _ => {}
         }
     }
 
-    fn poll(&mut self) -> Option<(Link, Vec<u8>)> {
+    fn poll(&mut self) -> Option<Packet> {
         self.0.pop_front()
     }
 
@@ -237,15 +245,15 @@ impl Host<Postbox> for Play<'_> {
         now: Micros,
         at: usize,
         _: &mut Placed<Postbox>,
-        (link, bytes): (Link, Vec<u8>),
-    ) -> Option<Reaction<(Link, Vec<u8>)>> {
+        Packet { link, bytes }: Packet,
+    ) -> Option<Reaction<Packet>> {
         let is_it = |tie: &Tie| tie.link == link;
         let find =
             |(channel, it): (usize, &Channel)| Some((channel, it.ties.iter().position(is_it)?));
         let (channel, tie) = self.channels.iter().enumerate().find_map(find)?;
         if self.channels[channel].ties[tie].to == at {
             let answer = self.hear(channel, tie, now, &bytes)?;
-            return Some(Reaction::Answer(Micros::ZERO, (link, answer)));
+            return Some(Reaction::Answer(Micros::ZERO, Packet { link, bytes: answer }));
         }
         let split = Stream::Control.only(bytes.len() as u64);
         self.ran.meter.received(at, now, Carrier::Udp, split);
@@ -652,7 +660,7 @@ impl Play<'_> {
             let split = share(bytes.len() as u64, weights);
             self.ran.meter.sent(node, now, Carrier::Udp, split);
             tie.splits.push_back(split);
-            sent.push((tie.link, bytes));
+            sent.push(Packet { link: tie.link, bytes });
         }
         for tie in ties.iter_mut().filter(|tie| tie.from == node) {
             if let Some(observer) = publisher.observer(tie.observer) {

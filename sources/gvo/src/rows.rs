@@ -201,8 +201,26 @@ enum By {
     Down,
 }
 
-/// A comparison: the optimisation, off and on, by which traffic, and the source's figure.
-type Pair = (&'static str, &'static str, &'static str, By, Option<f64>);
+/// A comparison of two variants.
+struct Pair {
+    optimisation: &'static str,
+    /// The variants without and with it.
+    off: &'static str,
+    on: &'static str,
+    by: By,
+    /// The source's figure.
+    paper_factor: Option<f64>,
+}
+
+const fn pair(
+    optimisation: &'static str,
+    off: &'static str,
+    on: &'static str,
+    by: By,
+    paper_factor: Option<f64>,
+) -> Pair {
+    Pair { optimisation, off, on, by, paper_factor }
+}
 
 /// The source's example: 20 packets of 100 B become one of 100 B and 19 of 30 B.
 const PAPER_INCREMENTS: f64 = 2_000.0 / (100.0 + 19.0 * 30.0);
@@ -211,32 +229,32 @@ const PAPER_INCREMENTS: f64 = 2_000.0 / (100.0 + 19.0 * 30.0);
 pub const BESIDE: &str = "ours beside its dead reckoning";
 
 const SOURCE_PAIRS: [Pair; 18] = [
-    ("dead reckoning", PLAIN, "source + dead reckoning", By::Up, None),
-    ("dead reckoning", PLAIN, "source + dead reckoning", By::Down, Some(1.0)),
-    ("8-bit increments", PLAIN, "source + 8-bit increments", By::Up, Some(PAPER_INCREMENTS)),
-    ("8-bit increments", PLAIN, "source + 8-bit increments", By::UpWire, None),
-    ("4-bit increments", PLAIN, "source + 4-bit increments", By::Up, None),
-    ("zoning", PLAIN, "source + zoning", By::Up, None),
-    ("zoning", PLAIN, "source + zoning", By::Down, Some(1.0)),
-    ("aggregation", PLAIN, "source + aggregation", By::UpWire, None),
-    ("RLE", PLAIN, "source + RLE", By::UpWire, None),
-    ("Huffman", PLAIN, "source + Huffman", By::UpWire, None),
-    ("aggregation + RLE", PLAIN, "source + aggregation + RLE", By::UpWire, None),
-    ("aggregation + Huffman", PLAIN, "source + aggregation + Huffman", By::UpWire, None),
-    ("actions", PLAIN, "source + actions", By::Up, None),
-    ("all of ours", PLAIN, FOVEATE, By::Up, None),
-    ("all of ours", PLAIN, FOVEATE, By::UpWire, None),
-    (BESIDE, "source + dead reckoning", FOVEATE, By::Up, None),
-    (BESIDE, "source + dead reckoning", FOVEATE, By::UpWire, None),
-    (BESIDE, "source + dead reckoning", FOVEATE, By::AllWire, None),
+    pair("dead reckoning", PLAIN, "source + dead reckoning", By::Up, None),
+    pair("dead reckoning", PLAIN, "source + dead reckoning", By::Down, Some(1.0)),
+    pair("8-bit increments", PLAIN, "source + 8-bit increments", By::Up, Some(PAPER_INCREMENTS)),
+    pair("8-bit increments", PLAIN, "source + 8-bit increments", By::UpWire, None),
+    pair("4-bit increments", PLAIN, "source + 4-bit increments", By::Up, None),
+    pair("zoning", PLAIN, "source + zoning", By::Up, None),
+    pair("zoning", PLAIN, "source + zoning", By::Down, Some(1.0)),
+    pair("aggregation", PLAIN, "source + aggregation", By::UpWire, None),
+    pair("RLE", PLAIN, "source + RLE", By::UpWire, None),
+    pair("Huffman", PLAIN, "source + Huffman", By::UpWire, None),
+    pair("aggregation + RLE", PLAIN, "source + aggregation + RLE", By::UpWire, None),
+    pair("aggregation + Huffman", PLAIN, "source + aggregation + Huffman", By::UpWire, None),
+    pair("actions", PLAIN, "source + actions", By::Up, None),
+    pair("all of ours", PLAIN, FOVEATE, By::Up, None),
+    pair("all of ours", PLAIN, FOVEATE, By::UpWire, None),
+    pair(BESIDE, "source + dead reckoning", FOVEATE, By::Up, None),
+    pair(BESIDE, "source + dead reckoning", FOVEATE, By::UpWire, None),
+    pair(BESIDE, "source + dead reckoning", FOVEATE, By::AllWire, None),
 ];
 
 const OUR_PAIRS: [Pair; 5] = [
-    ("dead reckoning", "foveate, no prediction", FOVEATE, By::Up, None),
-    ("zoning", FOVEATE, "foveate, zoned", By::Up, None),
-    ("aggregation", "foveate, a packet each", FOVEATE, By::UpWire, None),
-    ("graded view", FOVEATE, "foveate, graded view", By::Up, None),
-    ("actions", FOVEATE, "foveate, actions", By::Up, None),
+    pair("dead reckoning", "foveate, no prediction", FOVEATE, By::Up, None),
+    pair("zoning", FOVEATE, "foveate, zoned", By::Up, None),
+    pair("aggregation", "foveate, a packet each", FOVEATE, By::UpWire, None),
+    pair("graded view", FOVEATE, "foveate, graded view", By::Up, None),
+    pair("actions", FOVEATE, "foveate, actions", By::Up, None),
 ];
 
 struct Runs<'a>(&'a [Played]);
@@ -271,8 +289,9 @@ impl Runs<'_> {
         scenario: Scenario,
         topology: Topology,
         protocol: &'static str,
-        (optimisation, off, on, by, paper_factor): &Pair,
+        pair: &Pair,
     ) -> Option<Factor> {
+        let Pair { optimisation, off, on, by, paper_factor } = *pair;
         let (measured, of): (_, fn(&Played) -> u64) = match (by, topology) {
             (By::Up, Topology::Server) => ("server_up", |run| run.meter.nodes[0].up.bytes()),
             (By::UpWire, Topology::Server) => ("server_up_wire", |run| run.meter.nodes[0].up.wire),
@@ -289,7 +308,6 @@ impl Runs<'_> {
         let off = of(self.get(scenario, topology, off)?) as f64;
         let on = of(self.get(scenario, topology, on)?) as f64;
         let (scenario, topology) = (scenario.name(), topology.name());
-        let (optimisation, paper_factor) = (*optimisation, *paper_factor);
         let (part, factor) = ("factor", off / on.max(1.0));
         Some(Factor {
             part,

@@ -38,7 +38,7 @@ fn orders(outcome: &mut ExperimentResult, found: &MotionFindings) {
 fn optimisations(outcome: &mut ExperimentResult, found: &MotionFindings) {
     for row in found.factors.iter().filter(|row| row.measured == "server_down") {
         let name = format!("{}: {}, the server's download", row.scenario, row.optimisation);
-        outcome.judge(Verdict::near(name, row.factor, (1.0, 0.005), "×"));
+        outcome.judge(Verdict::near(name, row.factor, 1.0, 0.005, "×"));
     }
     let increments = |row: &&Factor| {
         let walks = [Scenario::Straight.name(), Scenario::Restless.name()];
@@ -47,7 +47,7 @@ fn optimisations(outcome: &mut ExperimentResult, found: &MotionFindings) {
     for row in found.factors.iter().filter(increments) {
         let name = format!("{}, {}: {}", row.scenario, row.topology, row.optimisation);
         let paper = row.paper_factor.unwrap_or(f64::NAN);
-        outcome.judge(Verdict::near(name, row.factor, (paper, 0.5), "×"));
+        outcome.judge(Verdict::near(name, row.factor, paper, 0.5, "×"));
     }
     for row in found.factors.iter().filter(|row| row.optimisation == BESIDE) {
         let of = format!("{}, {}", row.scenario, row.topology);
@@ -65,7 +65,7 @@ fn single_figures(outcome: &mut ExperimentResult, found: &MotionFindings) {
     for row in found.checks.iter().filter(|row| row.variant == PLAIN) {
         let name = format!("{}, {}: {}", row.scenario, row.topology, row.what);
         let tolerance = 0.1 * row.paper_value;
-        outcome.judge(Verdict::near(name, row.value, (row.paper_value, tolerance), ""));
+        outcome.judge(Verdict::near(name, row.value, row.paper_value, tolerance, ""));
     }
 }
 

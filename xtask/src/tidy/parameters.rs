@@ -10,64 +10,15 @@ use super::tree::Tree;
 /// How many tuple parameters a file still has. The list may only shrink: lower a number, or remove a line, when
 /// parameters have become structs, and never add one.
 const KNOWN: &[(&str, usize)] = &[
-    ("arena/src/brain/aim.rs", 1),
-    ("arena/src/brain/mod.rs", 1),
-    ("arena/src/brain/plan.rs", 6),
-    ("arena/src/game/avatar.rs", 2),
-    ("arena/src/game/tests.rs", 2),
-    ("arena/src/game/tests/cheats.rs", 2),
-    ("arena/src/game/tests/units.rs", 1),
-    ("arena/src/game/tests/weapons.rs", 2),
-    ("arena/src/game/unit.rs", 2),
-    ("arena/src/game/weapon.rs", 3),
-    ("arena/tests/peer_cheats.rs", 1),
-    ("crates/foveate-cli/src/bots.rs", 1),
-    ("crates/foveate-cli/src/hostile/players.rs", 2),
-    ("crates/foveate-cli/src/observatory/mod.rs", 1),
-    ("crates/foveate-cli/src/region/observatory.rs", 1),
-    ("crates/foveate-cli/src/region/players.rs", 1),
-    ("crates/foveate-cli/src/threads.rs", 1),
-    ("crates/foveate-io/src/admission.rs", 3),
-    ("crates/foveate-io/src/direct/bend.rs", 1),
-    ("crates/foveate-io/src/direct/mod.rs", 1),
-    ("crates/foveate-io/src/endpoint/direct.rs", 1),
-    ("crates/foveate-io/src/endpoint/mod.rs", 1),
-    ("crates/foveate-io/src/endpoint/receive.rs", 1),
-    ("crates/foveate-io/src/endpoint/web.rs", 1),
-    ("crates/foveate-io/src/fuzz.rs", 2),
-    ("crates/foveate-io/src/link.rs", 1),
-    ("crates/foveate-io/src/link/quic.rs", 1),
     ("crates/foveate-io/src/region/direct.rs", 1),
     ("crates/foveate-io/src/region/local_ledger.rs", 2),
-    ("crates/foveate-io/src/web/websocket.rs", 2),
-    ("crates/foveate-lab/src/audit.rs", 1),
-    ("crates/foveate-lab/src/audit/coherence.rs", 4),
-    ("crates/foveate-lab/src/audit/sender.rs", 3),
     ("crates/foveate-lab/src/chaos/actors.rs", 1),
-    ("crates/foveate-lab/src/experiments/a3.rs", 1),
-    ("crates/foveate-lab/src/experiments/bounds.rs", 1),
-    ("crates/foveate-lab/src/experiments/bounds/describe.rs", 4),
-    ("crates/foveate-lab/src/experiments/chaos.rs", 1),
-    ("crates/foveate-lab/src/experiments/peers/swarm.rs", 1),
-    ("crates/foveate-lab/src/experiments/scale.rs", 1),
-    ("crates/foveate-lab/src/experiments/vfc.rs", 3),
     ("crates/foveate-lab/src/mesh/check.rs", 2),
     ("crates/foveate-lab/src/mesh/faults.rs", 2),
     ("crates/foveate-lab/src/mesh/parts/clients.rs", 2),
     ("crates/foveate-lab/src/mesh/parts/crowd.rs", 1),
     ("crates/foveate-lab/src/mesh/parts/mod.rs", 3),
     ("crates/foveate-lab/src/mesh/world.rs", 2),
-    ("crates/foveate-lab/src/network/mod.rs", 1),
-    ("crates/foveate-lab/src/network/wire.rs", 3),
-    ("crates/foveate-lab/src/output/verdict.rs", 1),
-    ("crates/foveate-lab/src/report/plot/scale.rs", 1),
-    ("crates/foveate-lab/src/trace/csv.rs", 2),
-    ("crates/foveate-lab/src/trace/tests.rs", 1),
-    ("crates/foveate-lab/src/training.rs", 1),
-    ("crates/foveate-lab/tests/bounds_hold.rs", 2),
-    ("crates/foveate-lab/tests/sessions.rs", 1),
-    ("crates/foveate-lab/tests/subscriptions.rs", 1),
-    ("crates/foveate-node/src/limits.rs", 2),
     ("crates/foveate-node/src/peer/claims.rs", 1),
     ("crates/foveate-node/src/peer/members.rs", 2),
     ("crates/foveate-node/src/peer/membership.rs", 1),
@@ -91,38 +42,8 @@ const KNOWN: &[(&str, usize)] = &[
     ("crates/foveate-node/src/region/servers.rs", 1),
     ("crates/foveate-node/src/region/sessions.rs", 4),
     ("crates/foveate-node/src/region/takeover.rs", 2),
-    ("crates/foveate-node/src/sessions/admission.rs", 4),
-    ("crates/foveate-node/src/sessions/compare.rs", 1),
-    ("crates/foveate-node/src/sessions/mod.rs", 2),
-    ("crates/foveate-node/src/sessions/moving.rs", 4),
-    ("crates/foveate-node/src/sessions/player_session.rs", 1),
-    ("crates/foveate-node/src/simulation.rs", 1),
-    ("crates/foveate-node/src/simulation/steps.rs", 1),
-    ("crates/foveate-sync/src/interest/view.rs", 2),
     ("crates/foveate-wire/src/packet.rs", 1),
-    ("crates/foveate-wire/src/record.rs", 3),
-    ("crates/foveate-wire/src/schema/mod.rs", 1),
-    ("crates/foveate-wire/src/value.rs", 1),
-    ("crates/foveate-wire/tests/packets/made.rs", 2),
-    ("crates/foveate-wire/tests/packets/sized.rs", 3),
-    ("crates/foveate/tests/memory.rs", 1),
-    ("integrations/bevy/src/client.rs", 1),
-    ("integrations/bevy/src/registry.rs", 1),
-    ("integrations/bevy/src/server.rs", 2),
-    ("sources/gvo/src/gvo.rs", 8),
-    ("sources/gvo/src/messages.rs", 1),
-    ("sources/gvo/src/ours.rs", 1),
-    ("sources/gvo/src/rows.rs", 1),
-    ("sources/silac/src/experiment/choice.rs", 2),
-    ("sources/silac/src/experiment/swarm.rs", 4),
-    ("sources/silac/src/node/message.rs", 2),
-    ("sources/silac/src/node/mod.rs", 1),
-    ("sources/silac/src/node/path.rs", 2),
-    ("sources/silac/src/node/peers.rs", 1),
-    ("sources/silac/src/node/queue.rs", 1),
-    ("sources/silac/src/node/receive.rs", 7),
-    ("sources/silac/src/node/seam.rs", 1),
-    ("xtask/src/fuzz.rs", 1),
+    ("crates/foveate-wire/src/record.rs", 1),
 ];
 
 /// No function takes a tuple, by value or by reference, or takes one apart in its signature.
@@ -220,7 +141,7 @@ mod tests {
             "fn a(f: impl Fn((B, C)), g: &(impl Fn(B, C) + Sync), (): (), Wrap(b): Wrap<B, C>) {}",
             "let f = |(b, c): (B, C)| b;\ntype F = fn((B, C));",
         ] {
-            assert_eq!(names(text), [String::new(); 0], "{text}");
+            assert_eq!(names(text), Vec::<String>::new(), "{text}");
         }
     }
 
@@ -230,7 +151,7 @@ mod tests {
         let lines = |known| beside(&tree, known).iter().map(|it| it.line).collect::<Vec<_>>();
         assert_eq!(lines(&[]), [1, 1]);
         assert_eq!(lines(&[("a.rs", 1)]), [1, 1]);
-        assert_eq!(lines(&[("a.rs", 2)]), [0_usize; 0]);
+        assert_eq!(lines(&[("a.rs", 2)]), Vec::<usize>::new());
         let findings = beside(&tree, &[("a.rs", 3), ("gone.rs", 1)]);
         assert_eq!(findings.len(), 2, "{findings:?}");
         assert!(findings[0].what.contains("a.rs has 2"), "{findings:?}");

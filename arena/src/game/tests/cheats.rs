@@ -105,16 +105,16 @@ impl Table {
         self.server.simulation.world().get(Avatar::of(player as u32 + 1)).unwrap()
     }
 
-    fn put(&mut self, player: usize, at: (f32, f32), change: impl FnOnce(&mut Avatar)) {
+    fn put(&mut self, player: usize, at: [f32; 2], change: impl FnOnce(&mut Avatar)) {
         let store = &mut self.server.simulation.publisher.store;
         let slot = store.find(Avatar::of(player as u32 + 1)).unwrap();
         let mut avatar: Avatar = store.get(slot).unwrap();
-        (avatar.pos, avatar.vx, avatar.vy) = ([at.0, at.1], 0.0, 0.0);
+        (avatar.pos, avatar.vx, avatar.vy) = (at, 0.0, 0.0);
         change(&mut avatar);
         store.set(slot, &avatar).unwrap();
     }
 
-    fn team(&mut self, player: usize, at: (f32, f32), team: u8) {
+    fn team(&mut self, player: usize, at: [f32; 2], team: u8) {
         self.put(player, at, |avatar| avatar.team = team);
     }
 
@@ -137,17 +137,17 @@ impl Table {
 #[test]
 fn an_enemy_behind_a_wall_is_not_sent_and_a_team_mate_is() {
     let mut table = Table::new(3, 0);
-    table.team(0, (30.0, 50.0), 1);
-    table.team(1, (70.0, 50.0), 2);
-    table.team(2, (70.0, 45.0), 1);
+    table.team(0, [30.0, 50.0], 1);
+    table.team(1, [70.0, 50.0], 2);
+    table.team(2, [70.0, 45.0], 1);
     table.rounds(20);
     assert!(table.knows(0, 2), "a mate");
     assert!(!table.knows(0, 1), "an enemy behind the wall");
-    table.team(1, (30.0, 60.0), 2);
+    table.team(1, [30.0, 60.0], 2);
     table.rounds(20);
     assert!(table.knows(0, 1), "in plain sight");
     // Where it goes from there is not sent.
-    table.team(1, (70.0, 55.0), 2);
+    table.team(1, [70.0, 55.0], 2);
     table.rounds(40);
     assert!(!table.knows(0, 1));
 }
@@ -155,14 +155,14 @@ fn an_enemy_behind_a_wall_is_not_sent_and_a_team_mate_is() {
 #[test]
 fn an_enemy_in_sight_shows_quarters_of_its_health_and_no_weapon() {
     let mut table = Table::new(3, 0);
-    table.team(0, (30.0, 50.0), 1);
-    table.team(1, (30.0, 60.0), 2);
-    table.team(2, (30.0, 45.0), 1);
+    table.team(0, [30.0, 50.0], 1);
+    table.team(1, [30.0, 60.0], 2);
+    table.team(2, [30.0, 45.0], 1);
     table.rounds(20);
     let mut hurt = |health| {
         for player in 0..3 {
-            let Avatar { pos: [x, y], .. } = table.avatar(player);
-            table.put(player, (x, y), |it| (it.health, it.weapon) = (health, Weapon::Lance));
+            let at = table.avatar(player).pos;
+            table.put(player, at, |it| (it.health, it.weapon) = (health, Weapon::Lance));
         }
         // Idle hands would take the weapon of the controls.
         let lance = Controls { hands: Weapon::Lance.into(), ..Controls::default() };
@@ -178,10 +178,10 @@ fn an_enemy_in_sight_shows_quarters_of_its_health_and_no_weapon() {
 #[test]
 fn no_more_is_learned_by_watching_than_the_game_allows() {
     let mut table = Table::new(4, 0);
-    table.team(0, (30.0, 50.0), 1);
-    table.team(1, (70.0, 50.0), 2);
-    table.team(2, (72.0, 45.0), 1);
-    table.team(3, (74.0, 40.0), 2);
+    table.team(0, [30.0, 50.0], 1);
+    table.team(1, [70.0, 50.0], 2);
+    table.team(2, [72.0, 45.0], 1);
+    table.team(3, [74.0, 40.0], 2);
     table.rounds(30);
     let watch = |other: usize| ClientMessage::Watch(Some(Avatar::of(other as u32 + 1).0));
     let sweep = |table: &mut Table| {
@@ -197,7 +197,7 @@ fn no_more_is_learned_by_watching_than_the_game_allows() {
     // Dead: at once it watches no avatar either, later a team mate, but no enemy.
     let ready = |table: &Table| kinds::ticks_ahead(Tick(table.round as u32), 60);
     let until = ready(&table);
-    table.put(0, (30.0, 50.0), |avatar| (avatar.health, avatar.ready) = (0, until));
+    table.put(0, [30.0, 50.0], |avatar| (avatar.health, avatar.ready) = (0, until));
     table.rounds(2);
     table.say(0, &watch(2));
     let watched = |table: &Table| table.server.present_players().next().unwrap().watched;
@@ -214,11 +214,11 @@ fn no_more_is_learned_by_watching_than_the_game_allows() {
 fn a_quick_link_gets_no_more_lag_compensation_than_it_has_lag() {
     // Both claim to have seen the world nine ticks ago, when the victim was in front of them.
     let mut table = Table::new(2, 0);
-    table.team(0, (10.0, 20.0), 1);
-    table.team(1, (20.0, 20.0), 2);
+    table.team(0, [10.0, 20.0], 1);
+    table.team(1, [20.0, 20.0], 2);
     table.rounds(30);
     let seen = table.server.simulation.publisher.store.tick().0;
-    table.team(1, (20.0, 28.0), 2);
+    table.team(1, [20.0, 28.0], 2);
     table.rounds(8);
     let fire = Controls { fire: Some(seen), ..Controls::default() };
     for _ in 0..6 {
@@ -231,11 +231,11 @@ fn a_quick_link_gets_no_more_lag_compensation_than_it_has_lag() {
 #[test]
 fn a_player_who_sends_more_inputs_is_not_faster() {
     let mut table = Table::new(2, 0);
-    table.team(0, (10.0, 10.0), 1);
-    table.team(1, (10.0, 20.0), 2);
+    table.team(0, [10.0, 10.0], 1);
+    table.team(1, [10.0, 20.0], 2);
     table.rounds(20);
-    table.team(0, (10.0, 10.0), 1);
-    table.team(1, (10.0, 20.0), 2);
+    table.team(0, [10.0, 10.0], 1);
+    table.team(1, [10.0, 20.0], 2);
     let walk = ArenaInput { forward: 127, strafe: 0, yaw: EAST };
     let run = Controls { walk, ..Controls::default() };
     let mut first = 1_000u16;
@@ -272,8 +272,8 @@ fn inputs_that_no_player_could_give_are_refused() {
 #[test]
 fn players_cannot_request_actions_of_rules_nor_command_others_objects() {
     let mut table = Table::new(2, 1);
-    table.team(0, (20.0, 20.0), 1);
-    table.team(1, (30.0, 20.0), 2);
+    table.team(0, [20.0, 20.0], 1);
+    table.team(1, [30.0, 20.0], 2);
     table.rounds(20);
     let unit: Unit = table.server.simulation.world().get(Arena::unit(2, 0)).unwrap();
     let victim = Avatar::of(2);
@@ -304,8 +304,8 @@ fn players_cannot_request_actions_of_rules_nor_command_others_objects() {
 #[test]
 fn a_player_who_fires_in_every_input_fires_no_faster() {
     let mut table = Table::new(2, 0);
-    table.team(0, (10.0, 20.0), 1);
-    table.team(1, (20.0, 20.0), 2);
+    table.team(0, [10.0, 20.0], 1);
+    table.team(1, [20.0, 20.0], 2);
     table.rounds(20);
     let mut first = 1_000u16;
     for _ in 0..20 {
@@ -339,13 +339,13 @@ fn no_avatar_is_hit_through_a_wall_by_a_player_who_knows_where_it_is() {
         }
         table.rounds(4);
     };
-    table.team(0, (44.0, 50.0), 1);
-    table.team(1, (56.0, 50.0), 2);
+    table.team(0, [44.0, 50.0], 1);
+    table.team(1, [56.0, 50.0], 2);
     table.rounds(20);
     volley(&mut table);
     assert_eq!(table.avatar(1).health, HEALTH, "behind the wall");
-    table.team(0, (44.0, 20.0), 1);
-    table.team(1, (56.0, 20.0), 2);
+    table.team(0, [44.0, 20.0], 1);
+    table.team(1, [56.0, 20.0], 2);
     table.rounds(4);
     volley(&mut table);
     assert!(table.avatar(1).health < HEALTH, "beside it");
@@ -354,7 +354,7 @@ fn no_avatar_is_hit_through_a_wall_by_a_player_who_knows_where_it_is() {
 #[test]
 fn no_input_moves_an_avatar_farther_than_its_speed() {
     let mut table = Table::new(1, 0);
-    table.team(0, (10.0, 10.0), 1);
+    table.team(0, [10.0, 10.0], 1);
     table.rounds(20);
     let mut before = table.avatar(0).pos;
     let per_round = f64::from(Avatar::spec().max_speed) * ROUND as f64 / 1e6;

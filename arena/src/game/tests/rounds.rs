@@ -106,9 +106,9 @@ fn a_base_heals_its_own_team_and_not_beyond_full_health() {
     let mut practice = walled(0);
     let base = TeamBase { pos: [20.0, 20.0], team: 1, progress: -100, from: 0, to: 0, round: 0 };
     spawn(&mut practice, 0, &base);
-    let hurt = put(&mut practice, 1, (21, 20), 1);
-    let nearly = put(&mut practice, 2, (19, 20), 1);
-    let enemy = put(&mut practice, 3, (20, 21), 2);
+    let hurt = put(&mut practice, 1, [21, 20], 1);
+    let nearly = put(&mut practice, 2, [19, 20], 1);
+    let enemy = put(&mut practice, 3, [20, 21], 2);
     for (id, health) in [(hurt, 50), (nearly, HEALTH - 1), (enemy, 50)] {
         edit(&mut practice, id, |avatar| avatar.health = health);
     }

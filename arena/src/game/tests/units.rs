@@ -8,20 +8,20 @@ fn player(practice: &Practice, player: u32) -> Requester {
 }
 
 /// A unit of player 1, whose avatar stands at (10, 40).
-fn with_unit(at: (i32, i32)) -> (Practice, ObjectId, ObjectId) {
+fn with_unit(at: [i32; 2]) -> (Practice, ObjectId, ObjectId) {
     let mut practice = walled(1);
-    let avatar = put(&mut practice, 1, (10, 40), 1);
-    let unit = spawn(&mut practice, 1, &Unit::at(Place { x: at.0 * 256, y: at.1 * 256 }, 1));
+    let avatar = put(&mut practice, 1, [10, 40], 1);
+    let unit = spawn(&mut practice, 1, &Unit::at(Place { x: at[0] * 256, y: at[1] * 256 }, 1));
     (practice, avatar, unit)
 }
 
 #[test]
 fn a_unit_on_its_way_is_hit_where_its_enemy_saw_it() {
-    let (mut practice, _, unit) = with_unit((10, 80));
+    let (mut practice, _, unit) = with_unit([10, 80]);
     let target = practice.simulation.game.node_near(Point::new(90.0, 80.0)).0 as u16;
     let by = player(&practice, 1);
     practice.simulation.ask(unit, Action::Order { target }, by);
-    let shooter = put(&mut practice, 2, (30, 95), 2);
+    let shooter = put(&mut practice, 2, [30, 95], 2);
     wait(&mut practice, 40);
     let (seen, arena) = (practice.tick(), Arc::clone(&practice.simulation.game));
     let there = arena.unit_at(&get(&practice, unit), seen);
@@ -40,7 +40,7 @@ fn a_unit_on_its_way_is_hit_where_its_enemy_saw_it() {
 
 #[test]
 fn a_unit_that_is_on_its_way_is_never_far_from_the_place_that_is_sent() {
-    let (mut practice, _, unit) = with_unit((10, 80));
+    let (mut practice, _, unit) = with_unit([10, 80]);
     let target = practice.simulation.game.node_near(Point::new(90.0, 10.0)).0 as u16;
     let by = player(&practice, 1);
     practice.simulation.ask(unit, Action::Order { target }, by);
@@ -59,9 +59,9 @@ fn a_unit_that_is_on_its_way_is_never_far_from_the_place_that_is_sent() {
 
 #[test]
 fn a_unit_that_is_shot_down_comes_back_to_its_player_and_follows() {
-    let (mut practice, avatar, unit) = with_unit((10, 80));
-    let enemy = put(&mut practice, 2, (90, 90), 2);
-    let mate = put(&mut practice, 3, (90, 85), 1);
+    let (mut practice, avatar, unit) = with_unit([10, 80]);
+    let enemy = put(&mut practice, 2, [90, 90], 2);
+    let mate = put(&mut practice, 3, [90, 85], 1);
     practice.simulation.ask(unit, hit(200), Requester::Object(mate));
     practice.step();
     assert_eq!(get::<Unit>(&practice, unit).health, UNIT_HEALTH, "not by its own team");
@@ -91,8 +91,8 @@ fn a_unit_that_is_shot_down_comes_back_to_its_player_and_follows() {
 
 #[test]
 fn a_player_steers_a_unit_while_the_avatar_stands() {
-    let (mut practice, avatar, unit) = with_unit((10, 80));
-    let victim = put(&mut practice, 2, (36, 80), 2);
+    let (mut practice, avatar, unit) = with_unit([10, 80]);
+    let victim = put(&mut practice, 2, [36, 80], 2);
     let before = get::<Avatar>(&practice, avatar);
     let walk = ArenaInput { forward: 127, strafe: 0, yaw: EAST };
     for tick in 0..20 {
@@ -115,8 +115,8 @@ fn a_player_steers_a_unit_while_the_avatar_stands() {
 
 #[test]
 fn only_its_players_avatar_steers_a_unit() {
-    let (mut practice, avatar, unit) = with_unit((10, 80));
-    let other = put(&mut practice, 2, (30, 30), 1);
+    let (mut practice, avatar, unit) = with_unit([10, 80]);
+    let other = put(&mut practice, 2, [30, 30], 1);
     let steer =
         Action::Steer { walk: ArenaInput { forward: 127, ..ArenaInput::default() }, fire: None };
     let before = get::<Unit>(&practice, unit);

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A shot of a weapon that is ready. Returns the damage to the victim, and the event.
-fn shot(weapon: Weapon, from: (i32, i32), at: (i32, i32), yaw: u16) -> (u8, ArenaEvent) {
+fn shot(weapon: Weapon, from: [i32; 2], at: [i32; 2], yaw: u16) -> (u8, ArenaEvent) {
     let mut practice = walled(0);
     let by = put(&mut practice, 1, from, 1);
     let victim = put(&mut practice, 2, at, 2);
@@ -22,7 +22,7 @@ fn shot(weapon: Weapon, from: (i32, i32), at: (i32, i32), yaw: u16) -> (u8, Aren
 fn weapons_reach_as_far_as_they_say_and_cost_less_far_away() {
     for weapon in [Weapon::Blaster, Weapon::Scatter, Weapon::Lance] {
         let (make, name) = (weapon.make(), format!("{weapon:?}"));
-        let cost = |far: i32| shot(weapon, (10, 20), (10 + far, 20), EAST).0;
+        let cost = |far: i32| shot(weapon, [10, 20], [10 + far, 20], EAST).0;
         let reach = make.reach as i32;
         assert_eq!(cost(2), make.damage_at(1.0), "{name}");
         assert_eq!(cost(reach), make.damage_at(make.reach - 1.0), "{name}");
@@ -42,13 +42,13 @@ fn weapons_reach_as_far_as_they_say_and_cost_less_far_away() {
 #[test]
 fn walls_stop_every_weapon_and_events_tell_how_far_shots_went() {
     for weapon in [Weapon::Blaster, Weapon::Scatter, Weapon::Lance] {
-        let (cost, event) = shot(weapon, (45, 50), (55, 50), EAST);
+        let (cost, event) = shot(weapon, [45, 50], [55, 50], EAST);
         assert_eq!(cost, 0, "{weapon:?}");
         // The wall is three units away.
         let expected = ArenaEvent::Shot { player: 1, unit: 0, weapon, yaw: 0, length: 12, hits: 0 };
         assert_eq!(event, expected);
     }
-    let (_, event) = shot(Weapon::Lance, (10, 10), (10, 31), NORTH);
+    let (_, event) = shot(Weapon::Lance, [10, 10], [10, 31], NORTH);
     let weapon = Weapon::Lance;
     assert_eq!(
         event,
@@ -62,11 +62,11 @@ fn a_scatter_hits_all_in_its_cone_and_a_blaster_only_the_first() {
         [(Weapon::Scatter, [true, true, false]), (Weapon::Blaster, [true, false, false])]
     {
         let mut practice = walled(0);
-        let by = put(&mut practice, 1, (10, 20), 1);
-        let victims = [(15, 20), (20, 22), (15, 25)];
+        let by = put(&mut practice, 1, [10, 20], 1);
+        let victims = [[15, 20], [20, 22], [15, 25]];
         let victims =
             [2, 3, 4].map(|player| put(&mut practice, player, victims[player as usize - 2], 2));
-        let mate = put(&mut practice, 5, (13, 20), 1);
+        let mate = put(&mut practice, 5, [13, 20], 1);
         edit(&mut practice, by, |avatar| avatar.weapon = weapon);
         practice.step();
         let fire = Some(practice.tick().0);
@@ -83,7 +83,7 @@ fn a_scatter_hits_all_in_its_cone_and_a_blaster_only_the_first() {
 #[test]
 fn changing_the_weapon_takes_time_and_is_no_way_around_a_cooldown() {
     let mut practice = walled(0);
-    let me = put(&mut practice, 1, (10, 20), 1);
+    let me = put(&mut practice, 1, [10, 20], 1);
     let mut fired = Vec::new();
     let start = practice.tick();
     for tick in 0..50u32 {

@@ -107,7 +107,7 @@ pub fn play(
             if player.link.is_none() && player.retry <= Instant::now() {
                 player.link = endpoint.connect(target.server, "localhost").ok();
             }
-            round(player, kind, (&mut endpoint, orders, &mut rng));
+            round(player, kind, &mut endpoint, orders, &mut rng);
         }
         endpoint.flush();
         while Instant::now() < next && orders.goes_on() {
@@ -115,7 +115,8 @@ pub fn play(
             for event in events.drain(..) {
                 let player = all.iter_mut().find(|player| player.link == Some(event.link()));
                 if let Some(player) = player {
-                    orders.count(on_event(player, kind, event, (&mut endpoint, &target.game)));
+                    let sent = on_event(player, kind, event, &mut endpoint, &target.game);
+                    orders.count(sent);
                 }
             }
         }
@@ -127,7 +128,9 @@ pub fn play(
 fn round(
     player: &mut HostilePlayer,
     kind: HostileKind,
-    (endpoint, orders, rng): (&mut Endpoint, &Orders, &mut fastrand::Rng),
+    endpoint: &mut Endpoint,
+    orders: &Orders,
+    rng: &mut fastrand::Rng,
 ) {
     let (Some(link), Some(me)) = (player.link, player.joined) else { return };
     let datagram = player.datagram(kind);
@@ -144,7 +147,8 @@ fn on_event(
     player: &mut HostilePlayer,
     kind: HostileKind,
     event: LinkEvent,
-    (endpoint, game): (&mut Endpoint, &Arena),
+    endpoint: &mut Endpoint,
+    game: &Arena,
 ) -> usize {
     match event {
         LinkEvent::Connected { link, .. } => {

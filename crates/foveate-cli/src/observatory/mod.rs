@@ -67,7 +67,7 @@ impl Observatory {
         let simulation = &host.server.simulation;
         let round = simulation.publisher.rounds().length;
         let game = simulation.game.as_ref();
-        let hello = hello(&self.name, self.game, self.document.as_deref(), (game, round));
+        let hello = hello(&self.name, self.game, self.document.as_deref(), game, round);
         tell(host, link, &hello);
         tell(host, link, &players(&self.roster));
     }
@@ -131,7 +131,8 @@ pub fn hello<G: Game>(
     name: &str,
     kind: &str,
     document: Option<&Value>,
-    (game, round): (&G, Micros),
+    game: &G,
+    round: Micros,
 ) -> Value {
     let presets: Vec<Value> = offered(game)
         .into_iter()

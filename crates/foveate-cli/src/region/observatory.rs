@@ -93,12 +93,13 @@ impl<'a> RegionObservatory<'a> {
     pub fn new<G: MeshGame>(
         board: &'a RegionBoard,
         name: &str,
-        (game, round): (&G, Micros),
+        game: &G,
+        round: Micros,
     ) -> RegionObservatory<'a> {
         let document = game.document().map(|(_, document)| document);
         RegionObservatory {
             board,
-            hello: hello(name, G::NAME, document.as_ref(), (game, round)),
+            hello: hello(name, G::NAME, document.as_ref(), game, round),
             operators: BTreeSet::new(),
             players: Vec::new(),
             owners: BTreeMap::new(),

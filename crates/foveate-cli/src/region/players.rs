@@ -31,7 +31,8 @@ impl PlayerEntrance {
         config: &Config,
         game: &G,
         contact: &[String],
-        (board, reports): (&MetricsBoard, Option<PathBuf>),
+        board: &MetricsBoard,
+        reports: Option<PathBuf>,
     ) -> Result<PlayerEntrance, Box<dyn Error + Send + Sync>> {
         let mut endpoint = serve::endpoint(config)?;
         let address = endpoint.address()?;

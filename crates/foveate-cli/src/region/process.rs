@@ -177,8 +177,8 @@ fn play<G: MeshGame>(
     let board = RegionBoard::default();
     loop {
         let host = join(plan, game, metrics)?;
-        let shown = (&**game, host.server.settings().rounds.length);
-        let observatory = RegionObservatory::new(&board, &plan.config.name, shown);
+        let round = host.server.settings().rounds.length;
+        let observatory = RegionObservatory::new(&board, &plan.config.name, &**game, round);
         let mut runner = RegionRunner::new(host, metrics, observatory);
         runner.claims = plan.fixed;
         runner.host.balances = !plan.fixed;
@@ -213,8 +213,7 @@ fn join<G: MeshGame>(
     let id = nats.new_server();
     let round = Micros(1_000_000 / u64::from(config.tick_hz));
     let settings = RegionSettings { machine: machine(), ..settings(&**game, round) };
-    let pages = (metrics.board(), None);
-    let entrance = PlayerEntrance::open(config, &**game, &region.contact, pages)?;
+    let entrance = PlayerEntrance::open(config, &**game, &region.contact, metrics.board(), None)?;
     let address = entrance.endpoint.address()?;
     let listen = region.link.unwrap_or(SocketAddr::new(config.listen.ip(), 0));
     let direct = DirectLinks::listen(DirectOptions { listen, advertise: region.advertise })?;

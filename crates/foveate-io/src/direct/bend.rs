@@ -47,13 +47,12 @@ pub(crate) fn bend(data: &[u8]) {
     let (kept, arrived, given, got) = Default::default();
     let mut ends = Ends { paths, now: Micros::ZERO, kept, arrived, sent: 0, given, got };
     for step in data.get(1..).unwrap_or_default().chunks_exact(4).take(MAX_STEPS) {
-        let [what, which, at, to] = [step[0], step[1], step[2], step[3]];
-        ends.step(what, which, (at, to));
+        ends.step([step[0], step[1], step[2], step[3]]);
     }
 }
 
 impl Ends {
-    fn step(&mut self, what: u8, which: u8, (at, to): (u8, u8)) {
+    fn step(&mut self, [what, which, at, to]: [u8; 4]) {
         self.now = self.now + Micros::from_millis(u64::from(what >> 4) * 20);
         let from = usize::from(what & 1);
         self.poll(from);

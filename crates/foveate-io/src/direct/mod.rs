@@ -127,6 +127,15 @@ struct Candidate {
     until: Micros,
 }
 
+/// A packet before it is sealed.
+struct Unsealed<'a> {
+    kind: Kind,
+    id: PathId,
+    /// Whether to add feedback about received packets, if there is any.
+    feeds_back: bool,
+    contents: &'a [u8],
+}
+
 /// One end of a direct path.
 ///
 /// After each [`DirectPath::receive`] and at each [`DirectPath::next_due`], drain [`DirectPath::poll_transmit`].
@@ -228,7 +237,8 @@ impl DirectPath {
             return Departed::Congested;
         }
         let is_due = self.owed.is_some() && now - self.fed_back >= FEEDBACK_EVERY;
-        self.write(now, (Kind::Datagram, self.id), is_due, datagram, out);
+        let (kind, id) = (Kind::Datagram, self.id);
+        self.write(now, Unsealed { kind, id, feeds_back: is_due, contents: datagram }, out);
         Departed::Sent(self.place)
     }
 
@@ -371,7 +381,8 @@ impl DirectPath {
         }
         self.expire(now);
         if let Some(echo) = self.echo.take() {
-            self.write(now, (Kind::Response, self.id), true, &echo, out);
+            let (kind, id) = (Kind::Response, self.id);
+            self.write(now, Unsealed { kind, id, feeds_back: true, contents: &echo }, out);
             return Some(self.place);
         }
         self.challenge_candidate(now, out)
@@ -417,7 +428,8 @@ impl DirectPath {
         candidate.sent += size;
         let (place, number, challenge) = (candidate.place, candidate.number, candidate.challenge);
         let id = self.own.path_id(number);
-        self.write(now, (Kind::Challenge, id), false, &challenge, out);
+        let (kind, contents) = (Kind::Challenge, &challenge);
+        self.write(now, Unsealed { kind, id, feeds_back: false, contents }, out);
         Some(place)
     }
 
@@ -429,13 +441,15 @@ impl DirectPath {
         let State::Probing { challenge, sent, due, wait } = &mut self.state else { return None };
         (*challenge, *sent, *due) = (Some(made), now, now + *wait);
         *wait = (*wait * 2).min(PROBE[1]);
-        self.write(now, (Kind::Challenge, self.id), false, &made, out);
+        let (kind, id) = (Kind::Challenge, self.id);
+        self.write(now, Unsealed { kind, id, feeds_back: false, contents: &made }, out);
         Some(self.place)
     }
 
     fn send_feedback(&mut self, now: Micros, out: &mut Vec<u8>) -> Option<Place> {
         self.owed.filter(|since| now - *since >= FEEDBACK_WITHIN)?;
-        self.write(now, (Kind::Feedback, self.id), true, &[], out);
+        let (kind, id) = (Kind::Feedback, self.id);
+        self.write(now, Unsealed { kind, id, feeds_back: true, contents: &[] }, out);
         Some(self.place)
     }
 
@@ -446,14 +460,8 @@ impl DirectPath {
         std::array::from_fn(|at| made.as_ref()[at])
     }
 
-    fn write(
-        &mut self,
-        now: Micros,
-        (kind, id): (Kind, PathId),
-        feeds_back: bool,
-        contents: &[u8],
-        out: &mut Vec<u8>,
-    ) {
+    fn write(&mut self, now: Micros, packet: Unsealed<'_>, out: &mut Vec<u8>) {
+        let Unsealed { kind, id, feeds_back, contents } = packet;
         let feedback = self.feedback(now).filter(|_| feeds_back);
         if feedback.is_some() {
             (self.owed, self.fed_back) = (None, now);

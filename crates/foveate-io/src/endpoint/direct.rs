@@ -96,7 +96,7 @@ impl Core {
             }
             return self.arm(now, index);
         }
-        self.take_direct(now, (index, number), packet);
+        self.take_direct(now, index, number, packet);
     }
 
     /// Whether a packet may be deciphered. Packets from the link's proved address count for the link; they may be
@@ -114,12 +114,12 @@ impl Core {
     /// Handles a packet that a conditioner held.
     pub(super) fn release_direct(&mut self, now: Instant, packet: Incoming) {
         let path = PathId::of(&packet.bytes).and_then(|id| self.paths.get(id));
-        if let Some(path) = path {
-            self.take_direct(now, path, packet);
+        if let Some((index, number)) = path {
+            self.take_direct(now, index, number, packet);
         }
     }
 
-    fn take_direct(&mut self, now: Instant, (index, number): (u32, u32), packet: Incoming) {
+    fn take_direct(&mut self, now: Instant, index: u32, number: u32, packet: Incoming) {
         let time = self.micros(now);
         let Incoming { from, to, mut bytes, .. } = packet;
         let Some(quic) = self.links.at(index).and_then(Link::quic) else { return };

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::{Core, absorb};
-use crate::admission::Standing;
+use crate::admission::{AdmissionRules, Standing};
 use crate::event::{CloseCode, LinkEvent, Reason};
 use crate::link::{Passage, Stage};
 use crate::options::duration;
@@ -96,7 +96,7 @@ impl Core {
         let Some(origin) = link.origin.filter(|_| link.standing == Standing::Unproved) else {
             return true;
         };
-        let rules = (&self.options.limits, &mut self.counters);
+        let rules = AdmissionRules { limits: &self.options.limits, counters: &mut self.counters };
         if self.admission.prove(origin, time, rules) {
             link.standing = Standing::Proved;
             return true;

@@ -517,11 +517,11 @@ impl Core {
             return Err(Error::Full { limit });
         }
         let now = Instant::now();
-        let begun = self
+        let (handle, conn) = self
             .quic
             .connect(now, config.clone(), address, name)
             .map_err(|cause| Error::Connect { address, what: cause.to_string() })?;
-        let link = self.add(now, begun, None);
+        let link = self.add(now, handle, conn, None);
         self.touch(link.index);
         Ok(link)
     }
@@ -606,11 +606,11 @@ impl Core {
     fn add(
         &mut self,
         now: Instant,
-        begun: (quinn_proto::ConnectionHandle, quinn_proto::Connection),
+        handle: quinn_proto::ConnectionHandle,
+        conn: quinn_proto::Connection,
         origin: Option<crate::admission::Origin>,
     ) -> LinkId {
-        let handle = begun.0;
-        let carrier = Box::new(Quic::new(begun, now));
+        let carrier = Box::new(Quic::new(handle, conn, now));
         let id = self.add_link(now, carrier, origin);
         if self.handles.len() <= handle.0 {
             self.handles.resize(handle.0 + 1, u32::MAX);
@@ -627,7 +627,7 @@ impl Core {
         origin: Option<crate::admission::Origin>,
     ) -> LinkId {
         let flow = Flow::new(&self.options.limits, self.micros(now));
-        let id = self.links.insert(|id| Link::new(id, carrier, origin, (flow, now)));
+        let id = self.links.insert(|id| Link::new(id, carrier, origin, flow, now));
         self.handshakes += 1;
         if self.options.conditions.is_some() {
             self.set_conditions(id, self.options.conditions);

@@ -7,7 +7,7 @@ use foveate_wire::Bytes;
 use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Transmit};
 
 use super::{Core, RENEWAL_CHECK, Role, copy};
-use crate::admission::{Origin, Standing, Verdict};
+use crate::admission::{AdmissionRules, Origin, Standing, Verdict};
 use crate::direct::is_direct;
 use crate::error::Error;
 use crate::event::{CloseCode, Reason, Unreachable};
@@ -143,7 +143,8 @@ impl Core {
             self.counters.refused_full += 1;
             Verdict::Refuse
         } else {
-            let rules = (&self.options.limits, &mut self.counters);
+            let rules =
+                AdmissionRules { limits: &self.options.limits, counters: &mut self.counters };
             self.admission.judge(origin, proved, load, time, rules)
         };
         self.scratch.clear();
@@ -151,7 +152,7 @@ impl Core {
             Verdict::Accept => {
                 self.make_room(now);
                 let standing = if proved { Standing::Proved } else { Standing::Unproved };
-                self.accept(now, incoming, (origin, standing));
+                self.accept(now, incoming, origin, standing);
             }
             Verdict::Refuse => {
                 let transmit = self.quic.refuse(incoming, &mut self.scratch);
@@ -168,12 +169,13 @@ impl Core {
         &mut self,
         now: Instant,
         incoming: quinn_proto::Incoming,
-        (origin, standing): (Origin, Standing),
+        origin: Origin,
+        standing: Standing,
     ) {
         match self.quic.accept(incoming, now, &mut self.scratch, None) {
-            Ok(begun) => {
+            Ok((handle, conn)) => {
                 self.counters.accepted += 1;
-                let id = self.add(now, begun, Some(origin));
+                let id = self.add(now, handle, conn, Some(origin));
                 if let Some(link) = self.links.get_mut(id) {
                     link.standing = standing;
                 }

@@ -7,15 +7,15 @@ use foveate_wire::Micros;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Core, Endpoint, Role};
-use crate::admission::{Origin, Standing, Verdict};
+use crate::admission::{AdmissionRules, Origin, Standing, Verdict};
 use crate::error::Error;
 use crate::event::Purpose;
 use crate::identity::Certificate;
 use crate::link::Link;
 use crate::metrics;
 use crate::web::{
-    Answer, Front, MAX_OBSERVERS, Method, Observe, Page, Request, Turn, WebOptions, WebSocket,
-    switching,
+    Answer, Front, MAX_OBSERVERS, Method, Observe, Page, Request, Turn, Upgraded, WebOptions,
+    WebSocket, switching,
 };
 
 /// HTTP connections to accept, and requests of one to answer, before others have their turn.
@@ -164,7 +164,7 @@ impl Core {
                     let address = front.client_of(place, &request);
                     match self.judge(now, &request, address) {
                         Outcome::Upgrade(purpose, address) => {
-                            return self.upgrade(now, place, &request, (purpose, address));
+                            return self.upgrade(now, place, &request, purpose, address);
                         }
                         Outcome::Answer(answer) => self.answer(now, place, &request, answer),
                     }
@@ -288,7 +288,7 @@ impl Core {
         }
         let load = self.load();
         let origin = Origin::from(address.ip());
-        let rules = (&self.options.limits, &mut self.counters);
+        let rules = AdmissionRules { limits: &self.options.limits, counters: &mut self.counters };
         // TCP's handshake proved the address.
         match self.admission.judge(origin, true, load, time, rules) {
             Verdict::Accept if !self.closing => {
@@ -312,14 +312,15 @@ impl Core {
         now: Instant,
         place: usize,
         request: &Request,
-        (purpose, address): (Purpose, SocketAddr),
+        purpose: Purpose,
+        address: SocketAddr,
     ) {
         let Some(visit) = self.leave(place) else { return };
         let key = request.socket_key.as_deref().unwrap_or_default();
         let (stream, rest) = visit.into_parts();
-        let times = (now, self.micros(now));
-        let answer = (switching(key), rest);
-        let socket = WebSocket::new(stream, answer, purpose, &self.options, times);
+        let upgraded = Upgraded { stream, answer: switching(key), rest };
+        let time = self.micros(now);
+        let socket = WebSocket::new(upgraded, purpose, &self.options, now, time);
         let id = self.add_link(now, Box::new(socket), Some(Origin::from(address.ip())));
         self.counters.accepted += 1;
         if let Some(link) = self.links.get_mut(id) {

@@ -110,7 +110,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Quic {
-    pub(crate) fn new((handle, conn): (ConnectionHandle, Connection), now: Instant) -> Quic {
+    pub(crate) fn new(handle: ConnectionHandle, conn: Connection, now: Instant) -> Quic {
         Quic {
             handle,
             conn,

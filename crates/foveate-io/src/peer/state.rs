@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::held::{Arrival, Held};
 use super::options::PeerOptions;
-use crate::admission::{Admission, Load, Origin, Standing, Verdict};
+use crate::admission::{Admission, AdmissionRules, Load, Origin, Standing, Verdict};
 use crate::error::Error;
 use crate::event::{CloseCode, LinkEvent, Purpose, Reason};
 use crate::link::{Flow, Passage, Stage};
@@ -185,7 +185,7 @@ impl State {
         let load =
             Load { links: self.links.len() as u32, handshakes: self.handshakes, is_crowded: false };
         let at = self.micros(now);
-        let rules = (&self.options.limits, &mut self.counters);
+        let rules = AdmissionRules { limits: &self.options.limits, counters: &mut self.counters };
         let verdict = self.admission.judge(origin, proved, load, at, rules);
         let accepted = (verdict == Verdict::Accept).then(|| {
             self.counters.accepted += 1;
@@ -217,7 +217,8 @@ impl State {
         };
         (link.conn, link.peer) = (Some(conn), Some(peer));
         if let Some(origin) = link.origin.filter(|_| link.standing == Standing::Unproved) {
-            let rules = (&self.options.limits, &mut self.counters);
+            let rules =
+                AdmissionRules { limits: &self.options.limits, counters: &mut self.counters };
             if !self.admission.prove(origin, at, rules) {
                 link.standing = Standing::Uncounted;
                 self.close(id, CloseCode::ENOUGH, "too many links from this address");

@@ -34,7 +34,9 @@ pub(crate) use h3::{Fault, Session, Step, read_anything as read_any_h3};
 pub(crate) use http::{Answer, Method, Request, switching};
 pub(crate) use options::split;
 pub(crate) use visit::{Front, HttpConnection, Turn};
-pub(crate) use websocket::{Arrived, Timeout, Unit, WebSocket, read_anything as read_any_frames};
+pub(crate) use websocket::{
+    Arrived, Timeout, Unit, Upgraded, WebSocket, read_anything as read_any_frames,
+};
 
 /// The protocol name that browsers negotiate in QUIC's handshake.
 pub(crate) const H3: &[u8] = b"h3";

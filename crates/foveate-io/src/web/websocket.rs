@@ -126,15 +126,25 @@ pub(crate) struct ReadTurn {
     pub(crate) flood: bool,
 }
 
+/// A connection that was HTTP's.
+pub(crate) struct Upgraded {
+    pub(crate) stream: TcpStream,
+    /// The answer to the request, which is sent first.
+    pub(crate) answer: Bytes,
+    /// What has arrived after the request.
+    pub(crate) rest: BytesMut,
+}
+
 impl WebSocket {
-    /// Takes over a connection from HTTP: `answer` is sent first, `rest` has already arrived.
+    /// Takes over a connection from HTTP. `now` is the endpoint's `time`.
     pub(crate) fn new(
-        stream: TcpStream,
-        (answer, rest): (Bytes, BytesMut),
+        upgraded: Upgraded,
         purpose: Purpose,
         options: &EndpointOptions,
-        (now, time): (Instant, Micros),
+        now: Instant,
+        time: Micros,
     ) -> WebSocket {
+        let Upgraded { stream, answer, rest } = upgraded;
         let limit = match purpose {
             Purpose::Play => options.limits.max_message.0 as usize + 1,
             Purpose::Observe => MAX_ASKED,
@@ -436,8 +446,8 @@ impl Carrier for WebSocket {
 /// [`fuzz`](crate::fuzz).
 pub(crate) fn read_anything(stream: TcpStream, purpose: Purpose, data: &[u8]) {
     let (options, now) = (EndpointOptions::server(), Instant::now());
-    let arrived = (Bytes::new(), BytesMut::from(data));
-    let mut socket = WebSocket::new(stream, arrived, purpose, &options, (now, Micros::ZERO));
+    let upgraded = Upgraded { stream, answer: Bytes::new(), rest: BytesMut::from(data) };
+    let mut socket = WebSocket::new(upgraded, purpose, &options, now, Micros::ZERO);
     let most = MAX_ASKED.max(options.limits.max_message.0 as usize + 1);
     // Each item takes at least two bytes.
     for _ in 0..=data.len() / 2 {

@@ -4,6 +4,7 @@
 //! true place, and another's where its replica is predicted to be. A player without a replica that it should have is
 //! counted separately, as in the source.
 
+use super::WatchedPair;
 use foveate_sync::metrics::{
     Area, Inconsistency, KnownReplica, SeenObject, Spread, delta_object, delta_player, inc, inj,
 };
@@ -86,11 +87,12 @@ impl Moment {
         Moment { spec, count, beliefs: vec![None; count * count] }
     }
 
-    fn believe(&mut self, (player, object): (usize, usize), belief: Belief) {
-        self.beliefs[player * self.count + object] = Some(belief);
+    fn believe(&mut self, pair: WatchedPair, belief: Belief) {
+        self.beliefs[pair.watcher * self.count + pair.object] = Some(belief);
     }
 
-    fn known(&self, distance: Metres, behind: Option<Micros>) -> KnownReplica {
+    /// What is known of an object at a distance, by a replica with a first missing change of this age.
+    pub fn known(&self, distance: Metres, behind: Option<Micros>) -> KnownReplica {
         let late = behind.filter(|behind| *behind >= self.spec.latency);
         KnownReplica {
             distance: f64::from(distance.0) / self.spec.width,
@@ -100,20 +102,19 @@ impl Moment {
     }
 
     /// Records that a player has no replica, although it has wanted one for `wanted`.
-    pub fn lacks(&mut self, pair: (usize, usize), distance: Metres, wanted: Micros) {
+    pub fn lacks(&mut self, pair: WatchedPair, distance: Metres, wanted: Micros) {
         let known = self.known(distance, Some(wanted.max(self.spec.latency)));
         self.believe(pair, Belief { at: None, known, noticeable: true });
     }
 
-    /// Records a player's replica, and the age of the first change that it lacks.
+    /// Records a player's replica, which is shown at a place.
     pub fn holds(
         &mut self,
-        pair: (usize, usize),
-        (distance, at): (Metres, [f32; 3]),
+        pair: WatchedPair,
+        at: [f32; 3],
+        known: KnownReplica,
         noticeable: bool,
-        behind: Option<Micros>,
     ) {
-        let known = self.known(distance, behind);
         self.believe(pair, Belief { at: Some(at), known, noticeable });
     }
 

@@ -117,13 +117,14 @@ impl SenderAudit {
     /// Checks all that one watcher should know. `told` is what it would know if every packet had arrived at once.
     pub fn look(&mut self, watcher: usize, policy: &dyn Policy, told: &ReplicaSet, tick: Tick) {
         for object in (0..self.published.len()).filter(|object| *object != watcher) {
-            self.look_at((watcher, object), policy, told, tick);
+            self.look_at(watcher, object, policy, told, tick);
         }
     }
 
     fn look_at(
         &mut self,
-        (watcher, object): (usize, usize),
+        watcher: usize,
+        object: usize,
         policy: &dyn Policy,
         told: &ReplicaSet,
         tick: Tick,
@@ -132,7 +133,7 @@ impl SenderAudit {
             return;
         };
         let since = &mut self.since[watcher * self.published.len() + object];
-        let Some(grade) = policy.grade(&sight(from, to, (tick, self.round))) else {
+        let Some(grade) = policy.grade(&sight(from, to, tick, self.round)) else {
             *since = None;
             return;
         };
@@ -150,8 +151,7 @@ impl SenderAudit {
                 self.found.differing += u64::from(differs);
                 let missed = to.changes.iter().rev().take_while(|t| t.is_after(replica.tick()));
                 let age = since.map_or(Micros::ZERO, |since| self.round * tick.since(since));
-                let age = (age, self.round);
-                differs.then(|| off.complaint(&grade, age, missed.count())).flatten()
+                differs.then(|| off.complaint(&grade, age, self.round, missed.count())).flatten()
             }
         };
         if let Some(complaint) = complaint {
@@ -179,7 +179,8 @@ impl Off {
     fn complaint(
         &self,
         grade: &Grade,
-        (age, round): (Micros, Micros),
+        age: Micros,
+        round: Micros,
         missed: usize,
     ) -> Option<String> {
         let allowed = f64::from(grade.max_error.0).max(self.floor);
@@ -208,7 +209,7 @@ fn length(a: [f32; 3], b: [f32; 3]) -> f64 {
     (0..3).map(|i| f64::from(a[i] - b[i]).powi(2)).sum::<f64>().sqrt()
 }
 
-fn sight(from: &Published, to: &Published, (tick, round): (Tick, Micros)) -> Sight {
+fn sight(from: &Published, to: &Published, tick: Tick, round: Micros) -> Sight {
     let (eye, at) = (&from.shown, to.shown.pos);
     let pivot = Pivot::looking(eye.pos, Radians(eye.yaw), Radians(eye.pitch));
     let way = [0, 1, 2].map(|i| at[i] - eye.pos[i]);

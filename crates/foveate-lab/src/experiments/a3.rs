@@ -379,7 +379,7 @@ fn judge(outcome: &mut ExperimentResult, rows: &[A3Row], options: RunOptions) {
         let room = times * if what == "mean" { ROOM[0] } else { ROOM[1] };
         let saved = saving(rows, FITTING, figures[1], pair);
         let text = format!("{} saves of {}'s {what}", pair[0], pair[1]);
-        outcome.judge(Verdict::near(text, saved, (paper, room), "%"));
+        outcome.judge(Verdict::near(text, saved, paper, room, "%"));
     }
     // The policy none leaves nothing to chance: 100 B every 260 ms.
     let none = of_world(rows, FITTING, "none");
@@ -391,7 +391,7 @@ fn judge(outcome: &mut ExperimentResult, rows: &[A3Row], options: RunOptions) {
         let share = rows.iter().map(|row| row.strict_mean_bps / row.paper_mean_bps);
         let share = 100.0 * share.sum::<f64>() / rows.len() as f64;
         let text = format!("{policy}, strict: mean as a share of the source's");
-        outcome.judge(Verdict::near(text, share, (100.0, times * SHARE_ROOM), "%"));
+        outcome.judge(Verdict::near(text, share, 100.0, times * SHARE_ROOM, "%"));
     }
 }
 
@@ -501,7 +501,7 @@ mod tests {
     }
 
     /// Updates to the observers by the source's rule alone, for the same movement, without the warm-up.
-    fn by_the_book(walkers: &Walkers, plan: Plan, (policy, strict): (&str, bool)) -> u64 {
+    fn by_the_book(walkers: &Walkers, plan: Plan, policy: &str, strict: bool) -> u64 {
         let mut walk = walkers.walk.clone();
         let count = walk.len();
         let (mut last, mut updates) = (vec![None; plan.observers * count], 0);
@@ -534,7 +534,7 @@ mod tests {
         let rates = simulate(300.0, 40, plan).unwrap();
         for (policy, rates) in POLICIES.into_iter().zip(rates) {
             for (strict, (mean, _)) in [false, true].into_iter().zip(rates) {
-                let book = by_the_book(&walkers, plan, (policy, strict)) as f64 * 100.0;
+                let book = by_the_book(&walkers, plan, policy, strict) as f64 * 100.0;
                 let book = book / (plan.observers as f64 * f64::from(plan.seconds));
                 let off = (mean / book - 1.0).abs();
                 assert!(off < 0.01, "{policy}, strict {strict}: {mean} B/s, {book} by the book");

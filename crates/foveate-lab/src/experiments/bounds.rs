@@ -403,7 +403,8 @@ fn run(world: WalledWorld, case: &Case, progress: &Progress) -> Result<Findings,
 /// All parts of one view in one seed's world.
 fn seed_run(
     host: &dyn LabHost,
-    (sees, seed): (Sees, u64),
+    sees: Sees,
+    seed: u64,
     seconds: u64,
     progress: &Progress,
 ) -> Result<Vec<Findings>, ExperimentError> {
@@ -445,7 +446,7 @@ fn lab(host: &dyn LabHost, options: RunOptions) -> Result<Done, ExperimentError>
     let short = Part::ALL.iter().filter(|part| part.is_short()).count() as u64;
     let each = rounds(seconds) * Part::ALL.len() as u64 + rounds(JOINING) * short;
     let progress = Progress::new("bounds", each * jobs.len() as u64);
-    let runs = in_parallel(&jobs, |job| seed_run(host, *job, seconds, &progress));
+    let runs = in_parallel(&jobs, |(sees, seed)| seed_run(host, *sees, *seed, seconds, &progress));
     progress.finish();
     let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
     let side = host.walled_world(seed(0)).movement.side();
@@ -472,7 +473,7 @@ fn lab(host: &dyn LabHost, options: RunOptions) -> Result<Done, ExperimentError>
         }
     }
     describe::judge(&mut outcome, &measured, options);
-    Ok(describe::done(outcome, &measured, (seeds, seconds)))
+    Ok(describe::done(outcome, &measured, seeds, seconds))
 }
 
 fn merge(sees: Sees, side: f32, runs: &[Vec<Findings>]) -> Measured {

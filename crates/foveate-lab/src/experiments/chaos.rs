@@ -212,7 +212,7 @@ fn with_server(done: &mut Done, minutes: u64, options: RunOptions) -> Result<(),
         let (fault, state) = (format!("{fault:?}"), format!("{state:?}"));
         done.outcome.push(PairRow { part, fault, state, count })?;
     }
-    judge(&mut done.outcome, minutes, (&jobs, &reports), &coverage);
+    judge(&mut done.outcome, minutes, &jobs, &reports, &coverage);
     done.tables.push(table(&coverage));
     Ok(())
 }
@@ -285,7 +285,8 @@ fn pairs() -> impl Iterator<Item = (InjectedFault, SessionState)> {
 fn judge(
     outcome: &mut ExperimentResult,
     minutes: u64,
-    (jobs, reports): (&[Job], &[ChaosReport]),
+    jobs: &[Job],
+    reports: &[ChaosReport],
     coverage: &Coverage,
 ) {
     let all = || jobs.iter().zip(reports);

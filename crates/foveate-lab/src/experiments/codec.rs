@@ -8,7 +8,7 @@ use crate::movement::{Movement, Recorded};
 use crate::output::{Align, ExperimentResult, Progress, Table, Verdict, write_atomically};
 use crate::report::{Axis, Plot, Report, Series};
 use crate::trace::Trace;
-use crate::training::{avatar_of, lanes_of, train, write_round};
+use crate::training::{WrittenRound, avatar_of, lanes_of, train, write_round};
 use clap::{Args, Command};
 use foveate_wire::measure::{Cost, Meter};
 use foveate_wire::packet::{PacketWriter, STATE_HEADER};
@@ -81,7 +81,10 @@ fn measure(
     let (mut sum, mut updates, mut packets) = (Cost::default(), 0, 0);
     for round in 0..recording.rounds() {
         let mut writer = PacketWriter::with(Meter::new(models));
-        let count = write_round(&mut writer, recording, &schema.kinds()[0], (round, age), 1.0);
+        let count = {
+            let written = WrittenRound { round, age, scale: 1.0 };
+            write_round(&mut writer, recording, &schema.kinds()[0], written)
+        };
         if count == 0 {
             continue;
         }
@@ -400,9 +403,9 @@ fn judge(outcome: &mut ExperimentResult, rows: &[CodecRow], measured: &[Measured
         outcome.judge(Verdict::at_most(name, bitmap.broken_packets as f64, 0.0, ""));
         let name = format!("{trace}: bitmap, bytes per avatar (source 18–20)");
         // Other games and maps: their speeds decide how many bytes a velocity takes.
-        outcome.judge(Verdict::near(name, bitmap.bytes_per_avatar, (19.0, 2.0), "B"));
+        outcome.judge(Verdict::near(name, bitmap.bytes_per_avatar, 19.0, 2.0, "B"));
         let name = format!("{trace}: bitmap, of the record's size (source 76–83 %)");
-        let verdict = Verdict::near(name, 100.0 * bitmap.share_of_record, (79.5, 3.5), "%");
+        let verdict = Verdict::near(name, 100.0 * bitmap.share_of_record, 79.5, 3.5, "%");
         outcome.judge(verdict.reported_only(true));
     }
 }

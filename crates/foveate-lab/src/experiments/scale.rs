@@ -376,7 +376,7 @@ fn lab(
         }
     }
     progress.finish();
-    finish((&rows, &compared), super::micro::table(options.seed, meter)?, options)
+    finish(&rows, &compared, super::micro::table(options.seed, meter)?, options)
 }
 
 /// How the time grows with the number of players: the exponent of a power law from the first count to the last. `None`
@@ -421,7 +421,8 @@ fn judge(outcome: &mut ExperimentResult, rows: &[ScaleRow]) {
 }
 
 fn finish(
-    (rows, compared): (&[ScaleRow], &[ThreadsRow]),
+    rows: &[ScaleRow],
+    compared: &[ThreadsRow],
     micro: Table,
     options: RunOptions,
 ) -> Result<Done, ExperimentError> {

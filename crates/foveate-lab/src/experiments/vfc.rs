@@ -59,7 +59,11 @@ impl Zones {
 const OF_SOURCE: [&str; 3] = ["normal", "zoom", "vfc"];
 
 /// A view with its zones.
-type Variant = (&'static str, Zones);
+#[derive(Clone, Copy)]
+struct Variant {
+    view: &'static str,
+    zones: Zones,
+}
 
 /// The normal view, with looser bounds for players that the recording says were out of sight.
 const SIGHTED: &str = "normal, sighted";
@@ -99,8 +103,8 @@ const HIDDEN: f32 = 4.0;
 /// The views of a recording: one more if it has recorded sight.
 fn views(trace: &Trace) -> Vec<Variant> {
     let sighted = trace.visibility().map(|_| SIGHTED);
-    let shares = VIEWS.into_iter().chain(sighted).map(|view| (view, Zones::Share));
-    shares.chain(OF_SOURCE.map(|view| (view, Zones::Source))).collect()
+    let shares = VIEWS.into_iter().chain(sighted).map(|view| Variant { view, zones: Zones::Share });
+    shares.chain(OF_SOURCE.map(|view| Variant { view, zones: Zones::Source })).collect()
 }
 
 /// The policy of a view, with the floors of this experiment: 15° for facing, in all zones.
@@ -159,10 +163,12 @@ pub fn natural_round(trace: &Trace) -> f64 {
 
 fn run(
     trace: &Arc<Trace>,
-    round_ms: f64,
-    ((name, zones), part): (Variant, Part),
-    (options, progress): (RunOptions, &Progress),
+    variant: Variant,
+    part: Part,
+    options: RunOptions,
+    progress: &Progress,
 ) -> Result<Findings, ExperimentError> {
+    let (round_ms, Variant { view: name, zones }) = (natural_round(trace), variant);
     let movement = Recorded::new(trace, round_ms)?;
     let mut view = view(name, zones.ends(movement.side()))?;
     let mut avatar = avatar_of(&movement, 1.0);
@@ -202,10 +208,11 @@ fn by_class(view: &View, found: &Findings) -> Vec<Vec<Spread>> {
 fn row(
     trace: &Trace,
     name: &str,
-    (view_name, zones): Variant,
+    variant: Variant,
     round_ms: f64,
     [schedule, total]: [&Findings; 2],
 ) -> Result<VfcRow, ExperimentError> {
+    let Variant { view: view_name, zones } = variant;
     let round = Micros::from_secs(round_ms / 1e3);
     let seconds = total.observer_rounds as f64 * round.as_secs();
     let counters = &total.counters;
@@ -315,7 +322,8 @@ const SOURCE_RANGES: [(&str, f64, f64); 2] = [("normal", 1.5, 3.0), ("vfc", 1.6,
 /// Our map is none of the source's, so ratios may be outside its range by this much.
 const SOURCE_ROOM: f64 = 0.15;
 /// Zoom's ratio divided by normal's: the source has 0.96 to 1.0 on three maps.
-const SOURCE_ZOOM: (f64, f64) = (0.98, 0.12);
+const SOURCE_ZOOM: f64 = 0.98;
+const SOURCE_ZOOM_ROOM: f64 = 0.12;
 /// An object that is out of reach for ten seconds is forgotten. It cannot be announced again before the observer has
 /// acknowledged that, so an object that comes back in that very round trip is missing.
 const KEPT_AT_AN_EDGE: f64 = 0.9999;
@@ -345,12 +353,14 @@ fn judge(outcome: &mut ExperimentResult, name: &str, rows: &[VfcRow], options: R
             continue;
         }
         for (view, least, most) in SOURCE_RANGES {
-            let aim = ((least + most) / 2.0, (most - least) / 2.0 + SOURCE_ROOM);
+            let (middle, room) = ((least + most) / 2.0, (most - least) / 2.0 + SOURCE_ROOM);
             let text = format!("{at}: fewer updates, {view}, as in the source's maps");
-            outcome.judge(Verdict::near(text, ratio(view), aim, "×").reported_only(options.quick));
+            let verdict = Verdict::near(text, ratio(view), middle, room, "×");
+            outcome.judge(verdict.reported_only(options.quick));
         }
         let text = format!("{at}: fewer updates of zoom divided by those of normal");
-        let zoom = Verdict::near(text, ratio("zoom") / ratio("normal"), SOURCE_ZOOM, "");
+        let zoom = ratio("zoom") / ratio("normal");
+        let zoom = Verdict::near(text, zoom, SOURCE_ZOOM, SOURCE_ZOOM_ROOM, "");
         outcome.judge(zoom.reported_only(options.quick));
     }
 }
@@ -386,11 +396,12 @@ fn measure(
     let jobs: Vec<(Variant, Part)> =
         views.iter().flat_map(|view| [(*view, Part::Schedule), (*view, Part::Total)]).collect();
     let progress = Progress::new(name, rounds * jobs.len() as u64);
-    let runs = in_parallel(&jobs, |job| run(trace, round_ms, *job, (options, &progress)));
+    let runs =
+        in_parallel(&jobs, |(variant, part)| run(trace, *variant, *part, options, &progress));
     progress.finish();
     let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
     let rows = views.into_iter().zip(runs.chunks(2));
-    let violations = rows.clone().flat_map(|((view, zones), runs)| {
+    let violations = rows.clone().flat_map(|(Variant { view, zones }, runs)| {
         let described = runs.iter().flat_map(|found| &found.sender.described);
         described.map(move |it| format!("{name}, {view}, {}: {it}", zones.name()))
     });

@@ -622,13 +622,13 @@ impl<N: Node> Network<N> {
             log.truncate(MAX_LOG - 1);
             log.push_front((Link(wire as u64), bytes.to_vec()));
         }
-        let Some(left) = node.leave(self.now, (size, reliable), self.spec.queue) else { return };
+        let Some(left) = node.leave(self.now, size, reliable, self.spec.queue) else { return };
         let to = it.ends[1 - end];
         let Outgoing::Datagram(bytes) = outgoing else {
-            let message = (it.number(end), outgoing);
+            let message = Numbered { number: it.number(end), outgoing };
             return self.send_message(wire, end, left, message);
         };
-        let copies = it.carry_datagram(end, (left, bytes.len()), &self.spec, &mut self.rng);
+        let copies = it.carry_datagram(end, left, bytes.len(), &self.spec, &mut self.rng);
         for when in copies.into_iter().flatten() {
             self.agenda.plan(when, Happening::Datagram { wire, to, bytes: bytes.clone() });
         }
@@ -636,11 +636,11 @@ impl<N: Node> Network<N> {
 
     fn send_message(&mut self, wire: usize, end: usize, left: Micros, message: Numbered) {
         let it = &mut self.wires[wire];
-        let size = match &message.1 {
+        let size = match &message.outgoing {
             Outgoing::Datagram(bytes) | Outgoing::Message(bytes) => bytes.len(),
             Outgoing::Close(_) => 0,
         };
-        match it.carry_message(end, (left, size), &self.spec, &mut self.rng) {
+        match it.carry_message(end, left, size, &self.spec, &mut self.rng) {
             Some(when) => {
                 let to = it.ends[1 - end];
                 self.agenda.plan(when, Happening::Message { wire, to, message });
@@ -763,7 +763,7 @@ impl<N: Node> Network<N> {
 
 impl<N: Node> Placed<N> {
     /// When the last byte of a packet has left the uplink; `None` if its queue is full.
-    fn leave(&mut self, now: Micros, (size, reliable): (u64, bool), queue: u64) -> Option<Micros> {
+    fn leave(&mut self, now: Micros, size: u64, reliable: bool, queue: u64) -> Option<Micros> {
         if reliable {
             self.sent.messages += 1;
             self.sent.message_bytes += size;

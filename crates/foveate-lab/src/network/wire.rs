@@ -12,7 +12,10 @@ const MAX_RESENDS: u32 = 16;
 const MIN_RESEND: Micros = Micros(1_000);
 
 /// A message with its number in its stream.
-pub(super) type Numbered = (u64, Outgoing);
+pub(super) struct Numbered {
+    pub number: u64,
+    pub outgoing: Outgoing,
+}
 
 /// A link between two nodes. State by direction is indexed by the sending end.
 pub(super) struct Wire {
@@ -83,8 +86,8 @@ impl Wire {
     }
 
     /// The messages, in order, that can be delivered once this one has arrived.
-    pub fn in_order(&mut self, end: usize, (number, outgoing): Numbered) -> Vec<Outgoing> {
-        self.early[end].insert(number, outgoing);
+    pub fn in_order(&mut self, end: usize, message: Numbered) -> Vec<Outgoing> {
+        self.early[end].insert(message.number, message.outgoing);
         let mut ready = Vec::new();
         while let Some(next) = self.early[end].remove(&(self.delivered[end] + 1)) {
             self.delivered[end] += 1;
@@ -97,7 +100,8 @@ impl Wire {
     pub fn carry_message(
         &mut self,
         end: usize,
-        (left, size): (Micros, usize),
+        left: Micros,
+        size: usize,
         spec: &NetworkSpec,
         rng: &mut fastrand::Rng,
     ) -> Option<Micros> {
@@ -131,7 +135,8 @@ impl Wire {
     pub fn carry_datagram(
         &mut self,
         end: usize,
-        (left, size): (Micros, usize),
+        left: Micros,
+        size: usize,
         spec: &NetworkSpec,
         rng: &mut fastrand::Rng,
     ) -> [Option<Micros>; 2] {

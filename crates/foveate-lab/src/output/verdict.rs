@@ -51,7 +51,8 @@ impl Verdict {
     pub fn near(
         name: impl Into<String>,
         value: f64,
-        (target, tolerance): (f64, f64),
+        target: f64,
+        tolerance: f64,
         unit: &'static str,
     ) -> Verdict {
         let aim = format!("{} ± {}", figure(target, ""), figure(tolerance, unit));
@@ -113,8 +114,8 @@ mod tests {
         assert!(!Verdict::at_most("a", 2.1, 2.0, "").holds);
         assert!(Verdict::at_least("a", 2.0, 2.0, "").holds);
         assert!(!Verdict::at_least("a", 1.9, 2.0, "").holds);
-        assert!(Verdict::near("a", 2.5, (2.0, 0.5), "").holds);
-        assert!(!Verdict::near("a", 1.4, (2.0, 0.5), "").holds);
+        assert!(Verdict::near("a", 2.5, 2.0, 0.5, "").holds);
+        assert!(!Verdict::near("a", 1.4, 2.0, 0.5, "").holds);
         assert!(!Verdict::is_true("a", false).holds);
     }
 
@@ -123,7 +124,7 @@ mod tests {
         for verdict in [
             Verdict::at_most("a", f64::NAN, 1.0, ""),
             Verdict::at_least("a", f64::NAN, 1.0, ""),
-            Verdict::near("a", f64::NAN, (1.0, 9.0), ""),
+            Verdict::near("a", f64::NAN, 1.0, 9.0, ""),
         ] {
             assert!(!verdict.holds, "{verdict:?}");
             assert_eq!(serde_json::to_value(&verdict).unwrap()["value"], serde_json::Value::Null);
@@ -132,8 +133,8 @@ mod tests {
 
     #[test]
     fn figures_carry_their_units() {
-        assert_eq!(Verdict::near("a", 81.94, (81.64, 5.0), "%").figure(), "81.94 %");
-        assert_eq!(Verdict::near("a", 81.94, (81.64, 5.0), "%").aim, "81.64 ± 5 %");
+        assert_eq!(Verdict::near("a", 81.94, 81.64, 5.0, "%").figure(), "81.94 %");
+        assert_eq!(Verdict::near("a", 81.94, 81.64, 5.0, "%").aim, "81.64 ± 5 %");
         assert_eq!(Verdict::at_most("a", 0.004_56, 0.05, "").figure(), "0.00456");
         assert_eq!(Verdict::at_least("a", 2.46, 2.0, "×").figure(), "2.460×");
         assert_eq!(Verdict::is_true("a", true).figure(), "yes");

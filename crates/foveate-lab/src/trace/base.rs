@@ -1,6 +1,7 @@
 //! Reads `t_ms,id,x,y,z,yaw,pitch` and the comment lines before it.
 
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::by_player::{Grouper, Slots};
@@ -14,8 +15,8 @@ use super::{
 /// Whole numbers up to this are exact in `f64`, which parsing uses.
 const MAX_T_MS: f64 = (1_u64 << 53) as f64;
 
-const COORDINATES: (f64, f64) = (-MAX_COORDINATE, MAX_COORDINATE);
-const ANGLES: (f64, f64) = (-MAX_ANGLE, MAX_ANGLE);
+const COORDINATES: RangeInclusive<f64> = -MAX_COORDINATE..=MAX_COORDINATE;
+const ANGLES: RangeInclusive<f64> = -MAX_ANGLE..=MAX_ANGLE;
 
 pub(super) fn read(source: impl Read, name: &Path, limits: Limits) -> Result<Trace, TraceError> {
     let fail = |line, fault| TraceError::new(name, line, fault);
@@ -81,7 +82,7 @@ pub(super) fn header<R: Read, const N: usize>(
 
 /// The id field of a row.
 pub(super) fn player_id(field: &[u8]) -> Result<u32, TraceFault> {
-    Ok(whole(field, "id", (0.0, f64::from(u32::MAX)))? as u32)
+    Ok(whole(field, "id", 0.0..=f64::from(u32::MAX))? as u32)
 }
 
 /// Checks times: rows never go backwards, and are never far apart.
@@ -110,7 +111,7 @@ impl Clock {
     pub(super) fn read(&mut self, field: &[u8]) -> Result<u32, TraceFault> {
         let low = self.origin.unwrap_or(0);
         let high = self.origin.map_or(MAX_T_MS, |origin| (origin + self.span) as f64);
-        let now = number(field, "t_ms", (0.0, MAX_T_MS))?.round() as u64;
+        let now = number(field, "t_ms", 0.0..=MAX_T_MS)?.round() as u64;
         let first = self.origin.is_none();
         let origin = *self.origin.get_or_insert(now);
         if !first && now < self.last {

@@ -1,6 +1,7 @@
 //! Lines and fields of a CSV file, plain or gzip: without an allocation per row, and with a limit on every length.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::ops::RangeInclusive;
 
 use flate2::bufread::MultiGzDecoder;
 
@@ -139,11 +140,11 @@ impl<const N: usize> Columns<N> {
     }
 }
 
-/// A number of a named column, finite and within `low..=high`.
+/// A number of a named column, finite and within the range.
 pub(super) fn number(
     field: &[u8],
     column: &'static str,
-    (low, high): (f64, f64),
+    range: RangeInclusive<f64>,
 ) -> Result<f64, TraceFault> {
     let expected = "a number";
     let Some(value) = decimal(field) else {
@@ -152,17 +153,18 @@ pub(super) fn number(
     if !value.is_finite() {
         return Err(TraceFault::NotFinite { column, found: quoted(field) });
     }
-    if value < low || value > high {
+    if !range.contains(&value) {
+        let (low, high) = range.into_inner();
         return Err(TraceFault::OutOfRange { column, found: quoted(field), low, high });
     }
     Ok(value)
 }
 
-/// A whole number of a named column, within `low..=high`.
+/// A whole number of a named column, within the range.
 pub(super) fn whole(
     field: &[u8],
     column: &'static str,
-    range: (f64, f64),
+    range: RangeInclusive<f64>,
 ) -> Result<i64, TraceFault> {
     let value = number(field, column, range)?;
     if value.fract() != 0.0 {

@@ -1,6 +1,7 @@
 //! Reads the companion `_ext`: life, team, weapon and respawns.
 
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use super::base::{Clock, header, player_id};
@@ -34,10 +35,10 @@ const COLUMNS: [&str; 18] = [
 const EFLAG_TELEPORT: i64 = 0x4;
 const EFLAG_FIRING: i64 = 0x100;
 const PM_ALIVE: i64 = 0;
-const ANY: (f64, f64) = (-1e9, 1e9);
-const BYTE: (f64, f64) = (0.0, 255.0);
+const ANY: RangeInclusive<f64> = -1e9..=1e9;
+const BYTE: RangeInclusive<f64> = 0.0..=255.0;
 /// Bit sets, which a C program may print with either sign.
-const FLAGS: (f64, f64) = (-2_147_483_648.0, 4_294_967_295.0);
+const FLAGS: RangeInclusive<f64> = -2_147_483_648.0..=4_294_967_295.0;
 
 /// The game's own data about a player at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

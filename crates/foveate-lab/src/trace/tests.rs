@@ -315,8 +315,22 @@ fn unusable_rounds_are_refused() {
     assert!(matches!(error, ResampleError::TooManyRounds { .. }), "{error}");
 }
 
-fn ext_row(t_ms: u32, id: u32, (health, pm_type): (i32, u8), eflags: i64, spawns: u32) -> String {
-    format!("{t_ms},{id},0,0,0,1,2,3,4,5,{health},{pm_type},2,7,{eflags},0,{spawns},320\n")
+/// The columns of a companion that the tests vary.
+#[derive(Default)]
+struct ExtRow {
+    t_ms: u32,
+    id: u32,
+    health: i32,
+    pm_type: u8,
+    eflags: i64,
+    spawns: u32,
+}
+
+impl ExtRow {
+    fn line(&self) -> String {
+        let ExtRow { t_ms, id, health, pm_type, eflags, spawns } = self;
+        format!("{t_ms},{id},0,0,0,1,2,3,4,5,{health},{pm_type},2,7,{eflags},0,{spawns},320\n")
+    }
 }
 
 #[test]
@@ -325,10 +339,12 @@ fn companion_tells_life_team_weapon_and_jumps() {
     let base = "0,4,0,0,0,0,0\n50,4,1,0,0,0,0\n100,4,99,0,0,0,0\n150,4,3,0,0,0,0\n";
     let path = folder.write("walk.csv", format!("{HEADER}{base}"));
     let ext = [
-        ext_row(0, 4, (100, 0), 0, 1),
-        ext_row(50, 4, (80, 0), 0x104, 1),
-        ext_row(100, 4, (-5, 3), 0x4, 1),
-        ext_row(150, 4, (125, 0), 0x4, 2),
+        ExtRow { t_ms: 0, id: 4, health: 100, spawns: 1, ..ExtRow::default() }.line(),
+        ExtRow { t_ms: 50, id: 4, health: 80, eflags: 0x104, spawns: 1, ..ExtRow::default() }
+            .line(),
+        ExtRow { t_ms: 100, id: 4, health: -5, pm_type: 3, eflags: 0x4, spawns: 1 }.line(),
+        ExtRow { t_ms: 150, id: 4, health: 125, eflags: 0x4, spawns: 2, ..ExtRow::default() }
+            .line(),
     ];
     folder.write("walk_ext.csv.gz", gzip(format!("{EXT_HEADER}{}", ext.concat()).as_bytes()));
     let trace = Trace::read(&path).unwrap();
@@ -348,12 +364,19 @@ fn companion_tells_life_team_weapon_and_jumps() {
 fn companion_of_another_recording_is_refused() {
     let folder = Folder::new("ext-stranger");
     let path = folder.write("walk.csv", format!("{HEADER}0,4,0,0,0,0,0\n"));
-    folder.write("walk_ext.csv", format!("{EXT_HEADER}{}", ext_row(0, 5, (1, 0), 0, 1)));
+    folder.write(
+        "walk_ext.csv",
+        format!(
+            "{EXT_HEADER}{}",
+            ExtRow { t_ms: 0, id: 5, health: 1, spawns: 1, ..ExtRow::default() }.line()
+        ),
+    );
     let (line, message) = refusal(Trace::read(&path));
     assert_eq!(line, 2);
     let expected = "id: found player 5, expected a player of the recording beside this file";
     assert_eq!(message, expected);
-    let late = ext_row(0, 4, (1, 0), 0, 1) + &ext_row(10_001, 4, (1, 0), 0, 1);
+    let late = ExtRow { t_ms: 0, id: 4, health: 1, spawns: 1, ..ExtRow::default() }.line()
+        + &ExtRow { t_ms: 10_001, id: 4, health: 1, spawns: 1, ..ExtRow::default() }.line();
     folder.write("walk_ext.csv", format!("{EXT_HEADER}{late}"));
     let (line, message) = refusal(Trace::read(&path));
     assert_eq!((line, message.as_str()), (3, "t_ms: found \"10001\", expected 0 to 10000"));

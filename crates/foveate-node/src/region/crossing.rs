@@ -20,7 +20,7 @@ use crate::game::{Game, PlayerId};
 use crate::outbox::Link;
 use crate::remote_objects::place_of;
 use crate::session::{MOVING_SESSIONS, ServerContact, ServerMessage, Ticket};
-use crate::sessions::CarriedSession;
+use crate::sessions::{CarriedSession, ClientLink};
 use foveate_wire::{Micros, ObjectId};
 use serde::{Deserialize, Serialize};
 
@@ -389,7 +389,7 @@ impl<G: Game> RegionServer<G> {
             self.set_link(link, LinkState::Playing(id, player), now);
             if anew && let Some(region) = self.regions.get_mut(&id) {
                 let Region { sessions, simulation, .. } = region;
-                let to = (link, version);
+                let to = ClientLink { link, version };
                 sessions.attach(simulation, player, to, now, &mut self.players.out);
             }
             self.name_epoch(id, player);

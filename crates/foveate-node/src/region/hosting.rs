@@ -11,6 +11,7 @@ use super::owner::{Effect, Region, Row, Surroundings};
 use crate::game::{Game, PlayerId};
 use crate::outbox::Outbox;
 use crate::session::{ServerContact, Ticket};
+use crate::sessions::RoundTime;
 use crate::simulation::MAX_INPUTS;
 use foveate_wire::{Micros, ObjectId, Tick};
 use std::collections::VecDeque;
@@ -200,7 +201,8 @@ impl<G: Game> Region<G> {
         if players {
             sessions.prepare(simulation, Tick(tick), now);
         }
-        simulation.publisher.round(Tick(tick), now, |observer, packet| {
+        let round = RoundTime { tick: Tick(tick), now };
+        simulation.publisher.round(round.tick, now, |observer, packet| {
             if let Some((region, server, stream)) = names.get(&observer) {
                 if let Some(it) = subscribers.get_mut(region) {
                     it.bytes += packet.len() as u64;
@@ -208,11 +210,11 @@ impl<G: Game> Region<G> {
                 let states = BusMessage::States(name, *region, *stream, packet.to_vec());
                 around.effects.push(Effect::Send(*server, states));
             } else {
-                sessions.send_packet(observer, (Tick(tick), now), packet, out);
+                sessions.send_packet(observer, round, packet, out);
             }
         });
         if players {
-            sessions.conclude(simulation, (Tick(tick), now), out);
+            sessions.conclude(simulation, round, out);
         }
     }
 }

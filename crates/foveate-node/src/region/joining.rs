@@ -12,7 +12,7 @@ use crate::game::{Game, PlayerId};
 use crate::outbox::Link;
 use crate::remote_objects::place_of;
 use crate::session::{MOVING_SESSIONS, Refusal, Ticket};
-use crate::sessions::Entrant;
+use crate::sessions::{ClientLink, Entrant};
 use foveate_wire::{Micros, ObjectId};
 use std::sync::Arc;
 
@@ -322,7 +322,8 @@ impl<G: Game> RegionServer<G> {
                 (hosted.standby, hosted.offer) = (None, None);
                 hosted.recent.clear();
             }
-            sessions.attach(simulation, player, (link, version), now, &mut self.players.out)
+            let client = ClientLink { link, version };
+            sessions.attach(simulation, player, client, now, &mut self.players.out)
         });
         if !seated {
             return self.reject_link(link, Refusal::Storage, "the region has moved; try again");

@@ -20,7 +20,7 @@ use crate::session::{
     ClientMessage, MOVING_SESSIONS, Refusal, ResumeKey, ServerContact, ServerMessage, Ticket,
     VERSIONS, is_player_name, read_message, write_message,
 };
-use crate::sessions::{Keys, PlayerSessions, ServerEvent, ServerSettings};
+use crate::sessions::{Keys, PlayerSessions, ResumeRequest, ServerEvent, ServerSettings};
 use foveate_wire::{Bytes, Micros, ObjectId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -308,7 +308,8 @@ impl<G: Game> RegionServer<G> {
             let Region { sessions, simulation, .. } = region;
             let old = sessions.player_named(name);
             let old_link = old.and_then(|player| sessions.link_of(player)).and_then(|it| it.0);
-            if sessions.resume(simulation, link, name, key, now, &mut self.players.out)
+            let request = ResumeRequest { link, name, key: key.0, version: key.1 };
+            if sessions.resume(simulation, request, now, &mut self.players.out)
                 && let Some(player) = old
             {
                 if let Some(hosted) = region.hosted.get_mut(&player) {

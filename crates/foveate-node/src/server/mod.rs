@@ -119,7 +119,8 @@ impl<G: Game> Server<G> {
         now: Micros,
         out: &mut impl Outbox,
     ) -> Result<(), StoreError> {
-        self.sessions.admit(&mut self.simulation, link, (player, kept), now, out)
+        let player = Admitted { link, player, kept };
+        self.sessions.admit(&mut self.simulation, player, now, out)
     }
 
     /// Plays one round: inputs, rules, events, states; then ends the sessions that timed out.

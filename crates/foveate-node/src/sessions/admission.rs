@@ -1,8 +1,8 @@
 //! Decides which links get a session: checks hellos, applies the host's answers, resumes sessions.
 
-use super::player_session::PlayerSession;
+use super::player_session::{PlayerSession, SessionIdentity};
 use super::work::{Credit, JOIN_COST, WorkBudget};
-use super::{PendingLink, PlayerSessions, ServerEvent, allowance};
+use super::{PendingLink, PlayerSessions, RoundTime, ServerEvent, allowance};
 use crate::game::{Game, PlayerId};
 use crate::outbox::{Link, Outbox};
 use crate::session::{
@@ -10,8 +10,33 @@ use crate::session::{
 };
 use crate::simulation::Simulation;
 use foveate_sync::{Observer, Pivots, StoreError};
-use foveate_wire::{Micros, ObjectId, Tick};
+use foveate_wire::{Micros, ObjectId};
 use std::sync::Arc;
+
+/// The host's answer to [`ServerEvent::Asked`]: the player behind a link.
+pub(crate) struct Admitted<'a> {
+    pub link: Link,
+    pub player: PlayerId,
+    /// The player's objects from an earlier visit.
+    pub kept: &'a [(ObjectId, Vec<i32>)],
+}
+
+/// A client's request to take up its session on another link.
+pub(crate) struct ResumeRequest<'a> {
+    pub link: Link,
+    pub name: &'a str,
+    /// The key that the client was given when it joined.
+    pub key: ResumeKey,
+    /// The version of the wire that client and server share; 0 if there is none.
+    pub version: u8,
+}
+
+/// A link that becomes the link of a session.
+pub(super) struct NewLink {
+    pub link: Link,
+    /// Whether the client still has the session's state.
+    pub resumed: bool,
+}
 
 impl<G: Game> PlayerSessions<G> {
     /// Charges a link for a join; returns what is left of its budget, or `None` if that is too
@@ -88,16 +113,15 @@ impl<G: Game> PlayerSessions<G> {
         self.events.push_back(ServerEvent::Refused(why));
     }
 
-    /// Accepts the player that [`ServerEvent::Asked`] named, with the objects kept from an earlier
-    /// visit.
-    pub fn admit(
+    /// Accepts the player that [`ServerEvent::Asked`] named.
+    pub(crate) fn admit(
         &mut self,
         simulation: &mut Simulation<G>,
-        link: Link,
-        (player, kept): (PlayerId, &[(ObjectId, Vec<i32>)]),
+        admitted: Admitted<'_>,
         now: Micros,
         out: &mut impl Outbox,
     ) -> Result<(), StoreError> {
+        let Admitted { link, player, kept } = admitted;
         let pending = self.pending_links.remove(&link);
         let Some(PendingLink { name: Some(name), version, joins, .. }) = pending else {
             return Ok(());
@@ -128,35 +152,26 @@ impl<G: Game> PlayerSessions<G> {
             Observer::new(view, Pivots::Object(slot), tick).with_budget(allowance(budget));
         let observer = simulation.publisher.add(observer);
         let key = (self.keys)();
-        let mut session = PlayerSession::new((player, avatar), name, observer, key, now);
+        let identity = SessionIdentity { player, avatar, name, resume: key };
+        let mut session = PlayerSession::new(identity, observer, now);
         (session.budget, session.version) = (budget, version);
         session.credit = Credit::new(self.settings.work, now);
         session.joins = joins.unwrap_or(session.joins);
-        let at = self.sessions.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.sessions.push(None);
-            self.sessions.len() - 1
-        });
-        let of = observer.0 as usize;
-        self.session_of.resize(self.session_of.len().max(of + 1), u32::MAX);
-        self.session_of[of] = at as u32;
-        self.by_player.insert(player, at as u32);
-        self.by_name.insert(session.name.clone(), at as u32);
         self.events.push_back(ServerEvent::Joined(player, session.name.clone()));
-        self.sessions[at] = Some(session);
-        let tick = simulation.publisher.store.tick();
-        self.attach_link(at as u32, (link, false), (tick, now), out);
+        let at = self.place(session);
+        let round = RoundTime { tick: simulation.publisher.store.tick(), now };
+        self.attach_link(at, NewLink { link, resumed: false }, round, out);
         Ok(())
     }
 
     pub(crate) fn resume(
         &mut self,
         simulation: &Simulation<G>,
-        link: Link,
-        name: &str,
-        (key, version): (ResumeKey, u8),
+        request: ResumeRequest<'_>,
         now: Micros,
         out: &mut impl Outbox,
     ) -> bool {
+        let ResumeRequest { link, name, key, version } = request;
         let Some(at) = self.by_name.get(name).copied() else { return false };
         let Some(session) = &mut self.sessions[at as usize] else { return false };
         if session.resume != key || version == 0 {
@@ -170,17 +185,19 @@ impl<G: Game> PlayerSessions<G> {
         }
         self.pending_links.remove(&link);
         self.events.push_back(ServerEvent::Joined(session.player, session.name.clone()));
-        self.attach_link(at, (link, true), (simulation.publisher.store.tick(), now), out);
+        let round = RoundTime { tick: simulation.publisher.store.tick(), now };
+        self.attach_link(at, NewLink { link, resumed: true }, round, out);
         true
     }
 
     pub(super) fn attach_link(
         &mut self,
         at: u32,
-        (link, resumed): (Link, bool),
-        (tick, now): (Tick, Micros),
+        new: NewLink,
+        round: RoundTime,
         out: &mut impl Outbox,
     ) {
+        let (NewLink { link, resumed }, RoundTime { tick, now }) = (new, round);
         let Some(session) = &mut self.sessions[at as usize] else { return };
         session.come_back(link, now);
         self.by_link.insert(link, at);

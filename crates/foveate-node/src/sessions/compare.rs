@@ -80,7 +80,7 @@ impl<G: Game> PlayerSessions<G> {
     pub(crate) fn compare(&mut self, simulation: &Simulation<G>, tick: Tick, now: Micros) {
         let Some(mut shadow) = self.shadow.take() else { return };
         // If the copy fails, nothing is measured.
-        if shadow.round((self, &simulation.publisher), tick, now).is_ok() {
+        if shadow.round(self, &simulation.publisher, tick, now).is_ok() {
             self.shadow = Some(shadow);
         }
     }
@@ -209,7 +209,8 @@ impl Shadow {
 
     fn round<G: Game>(
         &mut self,
-        (sessions, source): (&PlayerSessions<G>, &Publisher),
+        sessions: &PlayerSessions<G>,
+        source: &Publisher,
         tick: Tick,
         now: Micros,
     ) -> Result<(), StoreError> {

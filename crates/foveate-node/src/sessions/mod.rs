@@ -18,10 +18,11 @@ mod player_session;
 mod quality;
 mod work;
 
+pub(crate) use admission::{Admitted, ResumeRequest};
 pub use compare::BroadcastComparison;
 pub use events::EventCounts;
 pub use moving::CarriedSession;
-pub(crate) use moving::Entrant;
+pub(crate) use moving::{ClientLink, Entrant};
 pub use oversee::Present;
 pub use player_session::Away;
 pub use quality::Resources;
@@ -43,6 +44,22 @@ use quality::Quality;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use work::Credit;
+
+/// The round that is being sent.
+#[derive(Clone, Copy)]
+pub(crate) struct RoundTime {
+    pub tick: Tick,
+    /// The node's clock at the start of the round.
+    pub now: Micros,
+}
+
+/// An action that a player asks an object for.
+struct AskedAction<A> {
+    object: ObjectId,
+    action: A,
+    /// The tick that the player saw when it acted.
+    seen: Tick,
+}
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ServerSettings {
@@ -304,10 +321,11 @@ impl<G: Game> PlayerSessions<G> {
             {
                 let spoken = VERSIONS.iter().rev().find(|it| versions.contains(it));
                 let version = spoken.copied().unwrap_or_default();
-                if let Some(resume) = resume
-                    && self.resume(simulation, link, &name, (resume, version), now, out)
-                {
-                    return;
+                if let Some(key) = resume {
+                    let request = ResumeRequest { link, name: &name, key, version };
+                    if self.resume(simulation, request, now, out) {
+                        return;
+                    }
                 }
                 let asked = name.clone();
                 let joins = match self.charge_join(link, now) {
@@ -328,8 +346,8 @@ impl<G: Game> PlayerSessions<G> {
             }
             (ClientMessage::View(which), Some(at)) => self.set_view(simulation, at, which, now),
             (ClientMessage::Ask { object, action, seen }, Some(at)) => {
-                let (object, seen) = (ObjectId(object), Tick(seen));
-                self.ask(simulation, at, (object, action), seen, now);
+                let asked = AskedAction { object: ObjectId(object), action, seen: Tick(seen) };
+                self.ask(simulation, at, asked, now);
             }
             (ClientMessage::Leave, Some(at)) => {
                 let joins = self.sessions[at as usize].as_ref().map(|session| session.joins);
@@ -398,10 +416,10 @@ impl<G: Game> PlayerSessions<G> {
         &mut self,
         simulation: &mut Simulation<G>,
         at: u32,
-        (object, action): (ObjectId, G::Action),
-        seen: Tick,
+        asked: AskedAction<G::Action>,
         now: Micros,
     ) {
+        let AskedAction { object, action, seen } = asked;
         if !self.charge(at, simulation.game.cost(&action), now) {
             return;
         }
@@ -626,26 +644,31 @@ impl<G: Game> PlayerSessions<G> {
         out: &mut impl Outbox,
     ) {
         self.send_reliable_events(out);
-        let PlayerSessions { sessions, session_of, frame, quality, shadow, keep_alive, .. } = self;
+        let PlayerSessions { sessions, session_of, frame, quality, shadow, .. } = self;
         let echo_pause = if quality.strain() > 0.0 { STRAINED_ECHO } else { Micros::ZERO };
         simulation.publisher.round(tick, now, |observer, packet| {
             let at = session_of[observer.0 as usize] as usize;
             let Some(Some(session)) = sessions.get_mut(at) else { return };
             let Some(link) = session.link else { return };
-            session.write_datagram((tick, now), echo_pause, packet, frame);
+            session.write_datagram(RoundTime { tick, now }, echo_pause, packet, frame);
             quality.note_sent(frame.len());
             out.datagram(link, frame);
             if let Some(shadow) = shadow {
                 shadow.on_sent(observer, tick, packet);
             }
         });
-        for session in sessions.iter_mut().flatten() {
+        self.send_keep_alives(RoundTime { tick, now }, echo_pause, out);
+    }
+
+    /// Sends a datagram without states to every player that would hear nothing for too long.
+    fn send_keep_alives(&mut self, round: RoundTime, echo_pause: Micros, out: &mut impl Outbox) {
+        for session in self.sessions.iter_mut().flatten() {
             if let Some(link) = session.link
-                && session.needs_frame(now, *keep_alive)
+                && session.needs_frame(round.now, self.keep_alive)
             {
-                session.write_datagram((tick, now), echo_pause, &[], frame);
-                quality.note_sent(frame.len());
-                out.datagram(link, frame);
+                session.write_datagram(round, echo_pause, &[], &mut self.frame);
+                self.quality.note_sent(self.frame.len());
+                out.datagram(link, &self.frame);
             }
         }
     }
@@ -739,11 +762,12 @@ fn room_for_events(packet: usize) -> usize {
 impl<G: Game> PlayerSession<G> {
     fn write_datagram(
         &mut self,
-        (tick, now): (Tick, Micros),
+        round: RoundTime,
         echo_pause: Micros,
         state: &[u8],
         out: &mut Vec<u8>,
     ) {
+        let RoundTime { tick, now } = round;
         out.clear();
         let events = self.events_for(room_for_events(state.len()));
         let frame = ServerDatagram {

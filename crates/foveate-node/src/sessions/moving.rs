@@ -4,9 +4,10 @@
 //! A session that ends here leaves the player's objects alone: the ledger decides about them, and
 //! the region that owns them carries that out.
 
-use super::player_session::PlayerSession;
+use super::admission::NewLink;
+use super::player_session::{PlayerSession, SessionIdentity};
 use super::work::Credit;
-use super::{PlayerSessions, ServerEvent, allowance, set_pivots};
+use super::{PlayerSessions, RoundTime, ServerEvent, allowance, set_pivots};
 use crate::game::{EventArea, Game, PlayerId};
 use crate::outbox::{Link, Outbox};
 use crate::session::{ResumeKey, ServerMessage, write_message};
@@ -61,6 +62,13 @@ pub(crate) struct Entrant {
     pub view: u8,
 }
 
+/// A link to a client, and the version of the wire that the client speaks.
+#[derive(Clone, Copy)]
+pub(crate) struct ClientLink {
+    pub link: Link,
+    pub version: u8,
+}
+
 impl<G: Game> PlayerSessions<G> {
     /// Turns these into the sessions of one region: the end of a session leaves objects alone, and
     /// clients are sent something at least every `keep_alive`.
@@ -97,11 +105,12 @@ impl<G: Game> PlayerSessions<G> {
         if self.by_player.contains_key(&player) || self.by_name.contains_key(&name) {
             return false;
         }
-        let Some(observer) = self.fresh_observer(simulation, (player, view)) else { return false };
+        let Some(observer) = self.fresh_observer(simulation, player, view) else { return false };
         let observer =
             simulation.publisher.add(observer.with_budget(allowance(self.settings.budget)));
         let avatar = self.game.avatar_of(player);
-        let mut session = PlayerSession::new((player, avatar), name, observer, resume, now);
+        let identity = SessionIdentity { player, avatar, name, resume };
+        let mut session = PlayerSession::new(identity, observer, now);
         (session.budget, session.version, session.view) = (self.settings.budget, version, view);
         session.untold = true;
         session.credit = Credit::new(self.settings.work, now);
@@ -113,7 +122,8 @@ impl<G: Game> PlayerSessions<G> {
     fn fresh_observer(
         &mut self,
         simulation: &Simulation<G>,
-        (player, view): (PlayerId, u8),
+        player: PlayerId,
+        view: u8,
     ) -> Option<Observer> {
         let view = self.view_override.clone().or_else(|| self.chosen_view(view));
         let policy = view.and_then(|view| self.policy(&view).ok())?;
@@ -122,7 +132,8 @@ impl<G: Game> PlayerSessions<G> {
         Some(Observer::new(policy, Pivots::Objects(slots), tick))
     }
 
-    fn place(&mut self, session: PlayerSession<G>) {
+    /// Gives a session a place in the table, and returns it.
+    pub(super) fn place(&mut self, session: PlayerSession<G>) -> u32 {
         let at = self.sessions.iter().position(Option::is_none).unwrap_or_else(|| {
             self.sessions.push(None);
             self.sessions.len() - 1
@@ -133,6 +144,7 @@ impl<G: Game> PlayerSessions<G> {
         self.by_player.insert(session.player, at as u32);
         self.by_name.insert(session.name.clone(), at as u32);
         self.sessions[at] = Some(session);
+        at as u32
     }
 
     /// Gives an authenticated player's session this link, without the state that the client had.
@@ -140,14 +152,15 @@ impl<G: Game> PlayerSessions<G> {
         &mut self,
         simulation: &mut Simulation<G>,
         player: PlayerId,
-        (link, version): (Link, u8),
+        client: ClientLink,
         now: Micros,
         out: &mut impl Outbox,
     ) -> bool {
+        let ClientLink { link, version } = client;
         let Some(at) = self.by_player.get(&player).copied() else { return false };
         let Some(session) = &self.sessions[at as usize] else { return false };
         let (view, budget, old) = (session.view, session.budget, session.observer);
-        let Some(observer) = self.fresh_observer(simulation, (player, view)) else { return false };
+        let Some(observer) = self.fresh_observer(simulation, player, view) else { return false };
         simulation.publisher.remove(old);
         let observer = simulation.publisher.add(observer.with_budget(allowance(budget)));
         self.observe(at, observer);
@@ -158,8 +171,8 @@ impl<G: Game> PlayerSessions<G> {
         }
         let (player, name) = (session.player, session.name.clone());
         self.events.push_back(ServerEvent::Joined(player, name));
-        let tick = simulation.publisher.store.tick();
-        self.attach_link(at, (link, false), (tick, now), out);
+        let round = RoundTime { tick: simulation.publisher.store.tick(), now };
+        self.attach_link(at, NewLink { link, resumed: false }, round, out);
         true
     }
 
@@ -234,13 +247,14 @@ impl<G: Game> PlayerSessions<G> {
         if self.by_player.contains_key(&player) || self.by_name.contains_key(&state.name) {
             return None;
         }
-        let observer = self.fresh_observer(simulation, (player, state.view))?;
+        let observer = self.fresh_observer(simulation, player, state.view)?;
         let budget = state.budget.map(Bytes);
         let observer = observer.with_budget(allowance(budget));
         let (observer, counts) = simulation.publisher.carry_in(observer, &state.observer);
         let avatar = self.game.avatar_of(player);
-        let (name, key) = (state.name.clone(), state.resume);
-        let mut session = PlayerSession::new((player, avatar), name, observer, key, now);
+        let identity =
+            SessionIdentity { player, avatar, name: state.name.clone(), resume: state.resume };
+        let mut session = PlayerSession::new(identity, observer, now);
         session.credit = Credit::new(self.settings.work, now);
         (session.version, session.view, session.leaving) =
             (state.version, state.view, state.leaving);
@@ -251,8 +265,7 @@ impl<G: Game> PlayerSessions<G> {
             None => session.leave_link(now),
         }
         session.set_inputs(&state);
-        self.place(session);
-        let at = *self.by_player.get(&player)?;
+        let at = self.place(session);
         self.by_link.extend(link.map(|link| (link, at)));
         Some(counts)
     }
@@ -285,7 +298,7 @@ impl<G: Game> PlayerSessions<G> {
     pub(crate) fn send_packet(
         &mut self,
         observer: ObserverId,
-        (tick, now): (Tick, Micros),
+        round: RoundTime,
         packet: &[u8],
         out: &mut impl Outbox,
     ) -> bool {
@@ -295,7 +308,7 @@ impl<G: Game> PlayerSessions<G> {
             return false;
         }
         let Some(link) = session.link else { return true };
-        session.write_datagram((tick, now), Micros::ZERO, packet, &mut self.frame);
+        session.write_datagram(round, Micros::ZERO, packet, &mut self.frame);
         self.quality.note_sent(self.frame.len());
         out.datagram(link, &self.frame);
         true
@@ -305,21 +318,12 @@ impl<G: Game> PlayerSessions<G> {
     pub(crate) fn conclude(
         &mut self,
         simulation: &mut Simulation<G>,
-        (tick, now): (Tick, Micros),
+        round: RoundTime,
         out: &mut impl Outbox,
     ) {
         self.send_reliable_events(out);
-        let keep_alive = self.keep_alive;
-        for session in self.sessions.iter_mut().flatten() {
-            if let Some(link) = session.link
-                && session.needs_frame(now, keep_alive)
-            {
-                session.write_datagram((tick, now), Micros::ZERO, &[], &mut self.frame);
-                self.quality.note_sent(self.frame.len());
-                out.datagram(link, &self.frame);
-            }
-        }
-        self.evict_timed_out(simulation, now, out);
+        self.send_keep_alives(round, Micros::ZERO, out);
+        self.evict_timed_out(simulation, round.now, out);
     }
 
     /// Sends a message to a player's client, if there is a link and the client understands it.

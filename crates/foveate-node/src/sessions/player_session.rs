@@ -95,14 +95,17 @@ pub(super) struct PlayerSession<G: Game> {
     pub untold: bool,
 }
 
+/// What never changes about a session.
+pub struct SessionIdentity {
+    pub player: PlayerId,
+    pub avatar: ObjectId,
+    pub name: String,
+    pub resume: ResumeKey,
+}
+
 impl<G: Game> PlayerSession<G> {
-    pub fn new(
-        (player, avatar): (PlayerId, ObjectId),
-        name: String,
-        observer: ObserverId,
-        resume: ResumeKey,
-        now: Micros,
-    ) -> PlayerSession<G> {
+    pub fn new(identity: SessionIdentity, observer: ObserverId, now: Micros) -> PlayerSession<G> {
+        let SessionIdentity { player, avatar, name, resume } = identity;
         PlayerSession {
             player,
             avatar,

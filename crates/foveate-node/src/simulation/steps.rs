@@ -39,14 +39,14 @@ impl<G: Game> Simulation<G> {
         let threads = self.publisher.threads();
         let each = turns.len().div_ceil(threads.parts()).max(MIN_PART);
         if threads.count() == 1 || turns.len() <= each {
-            for turn in turns {
-                let removed = self.turn(tick, *turn, 0, |game, turn| {
+            for (id, slot) in turns {
+                let removed = self.turn(tick, *id, *slot, 0, |game, turn| {
                     game.step(turn, given(inputs, turn.id()));
                 });
-                self.removed.extend(removed.then_some(turn.0));
+                self.removed.extend(removed.then_some(*id));
             }
         } else {
-            self.step_parts(tick, (turns, each), inputs);
+            self.step_parts(tick, turns, each, inputs);
         }
         for at in removed_before..self.removed.len() {
             self.remove_stepped(self.removed[at]);
@@ -63,7 +63,8 @@ impl<G: Game> Simulation<G> {
     fn step_parts(
         &mut self,
         tick: Tick,
-        (turns, each): (&mut [(ObjectId, Slot)], usize),
+        turns: &mut [(ObjectId, Slot)],
+        each: usize,
         inputs: &BTreeMap<ObjectId, Vec<G::Input>>,
     ) {
         let mut parts = std::mem::take(&mut self.parts);

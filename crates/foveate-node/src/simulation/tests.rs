@@ -169,7 +169,7 @@ fn events_reach_observers_near_the_line() {
 fn a_session_that_began_anew_says_so_until_a_client_was_told() {
     use crate::outbox::{Link, RecordingOutbox};
     use crate::session::{MOVING_SESSIONS, ResumeKey};
-    use crate::sessions::{Entrant, PlayerSessions, ServerSettings};
+    use crate::sessions::{ClientLink, Entrant, PlayerSessions, ServerSettings};
     let (mut simulation, player, now) = (simulation(), PlayerId(7), Micros::ZERO);
     let (game, key) = (Arc::clone(&simulation.game), ResumeKey([1; 16]));
     let settings = ServerSettings::default();
@@ -181,7 +181,8 @@ fn a_session_that_began_anew_says_so_until_a_client_was_told() {
     assert!(state.untold, "its client knows what the former host said");
     assert!(sessions.carry_in(&mut simulation, state, None, now).is_some());
     let mut out = RecordingOutbox::default();
-    assert!(sessions.attach(&mut simulation, player, (Link(1), version), now, &mut out));
+    let client = ClientLink { link: Link(1), version };
+    assert!(sessions.attach(&mut simulation, player, client, now, &mut out));
     let (state, _) = sessions.carry_out(&mut simulation, player).expect("it is here");
     assert!(!state.untold, "the client was told anew");
 }

@@ -395,28 +395,37 @@ impl View {
             shape(format!("entries in row {}", zone + 1), row.len(), self.fields.len(), "field")?;
             for (field, bound) in row.iter().enumerate() {
                 check_bound(bound)?;
+                let here = ViewCell { zone, field };
                 if field > 0 {
-                    self.check_weaker((zone, field), (zone, field - 1))?;
+                    self.check_weaker(here, ViewCell { field: field - 1, ..here })?;
                 }
                 if zone > 0 {
-                    self.check_weaker((zone, field), (zone - 1, field))?;
+                    self.check_weaker(here, ViewCell { zone: zone - 1, ..here })?;
                 }
             }
         }
         Ok(())
     }
 
-    fn check_weaker(&self, outer: (usize, usize), inner: (usize, usize)) -> Result<(), ViewError> {
-        if self.kappa[outer.0][outer.1].at_least_as_loose(&self.kappa[inner.0][inner.1]) {
+    fn check_weaker(&self, outer: ViewCell, inner: ViewCell) -> Result<(), ViewError> {
+        let bound = |cell: ViewCell| &self.kappa[cell.zone][cell.field];
+        if bound(outer).at_least_as_loose(bound(inner)) {
             return Ok(());
         }
         Err(ViewError::NotMonotone {
-            zone: outer.0 + 1,
-            field: outer.1 + 1,
-            inner_zone: inner.0 + 1,
-            inner_field: inner.1 + 1,
+            zone: outer.zone + 1,
+            field: outer.field + 1,
+            inner_zone: inner.zone + 1,
+            inner_field: inner.field + 1,
         })
     }
+}
+
+/// A zone's field of view, counted from the innermost zone and the field ahead.
+#[derive(Clone, Copy)]
+struct ViewCell {
+    zone: usize,
+    field: usize,
 }
 
 fn check_bound(bound: &Bound) -> Result<(), ViewError> {

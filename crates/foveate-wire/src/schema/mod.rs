@@ -340,7 +340,7 @@ impl Kind {
         }
         match (field.role, &field.ty) {
             (Role::Place, FieldType::Place { dims, precision, extent, motion }) => {
-                let place = place_lanes(at, *dims, (*precision, *extent), *motion);
+                let place = place_lanes(at, *dims, *precision, *extent, *motion);
                 self.place = Some(PlaceLanes { fall: self.spec.fall, ..place });
                 self.strict[at..].fill(false);
             }
@@ -383,7 +383,7 @@ impl Kind {
     }
 }
 
-fn place_lanes(at: usize, dims: u8, (precision, extent): (f32, f32), motion: bool) -> PlaceLanes {
+fn place_lanes(at: usize, dims: u8, precision: f32, extent: f32, motion: bool) -> PlaceLanes {
     // As exact as the quantisation of values: in single precision the edge of a world of more than
     // 2²⁴ steps may be too near, and values beyond it would be clamped.
     let extent_steps = (f64::from(extent) / f64::from(precision)).round() as i32;

@@ -119,17 +119,17 @@ fn push_any(ty: &FieldType, rng: &mut Rng, out: &mut Vec<i32>) {
         }
         FieldType::Optional(inner) => {
             let some = rng.bool();
-            push_items(inner, (usize::from(some), 1), rng, out);
+            push_items(inner, usize::from(some), 1, rng, out);
         }
         FieldType::List { item, max } => {
             let count = rng.usize(..=usize::from(*max));
-            push_items(item, (count, usize::from(*max)), rng, out);
+            push_items(item, count, usize::from(*max), rng, out);
         }
     }
 }
 
 /// A count, this many values, and zeros in place of missing ones.
-fn push_items(item: &FieldType, (count, max): (usize, usize), rng: &mut Rng, out: &mut Vec<i32>) {
+fn push_items(item: &FieldType, count: usize, max: usize, rng: &mut Rng, out: &mut Vec<i32>) {
     out.push(count as i32);
     (0..count).for_each(|_| push_any(item, rng, out));
     out.extend(std::iter::repeat_n(0, (max - count) * item.lanes()));
@@ -249,7 +249,8 @@ pub fn read(
     bytes: &[u8],
     near: Tick,
     schema: &Schema,
-    (held, models): (&impl States, &mut Models),
+    held: &impl States,
+    models: &mut Models,
 ) -> Result<(StateHeader, Vec<Record>, Vec<i32>), PacketError> {
     let (header, body) = open_state(bytes, near)?;
     let mut reader = PacketReader::new(header, body, models);

@@ -93,7 +93,7 @@ fn random_and_mutated_bytes_never_panic() {
         for _ in 0..20 {
             let bytes = written.mutated(&other, &mut rng);
             let back =
-                survive(seed, || read(&bytes, written.tick, &written.schema, (&held, &mut models)));
+                survive(seed, || read(&bytes, written.tick, &written.schema, &held, &mut models));
             if let Ok((_, records, lanes)) = back {
                 assert!(records.len() <= MAX_RECORDS && lanes.len() <= MAX_RECORDS * widest);
             }
@@ -101,7 +101,7 @@ fn random_and_mutated_bytes_never_panic() {
             check(survive(seed, || decode_packet(&named)));
         }
         // Whatever was read in between, valid bytes read as before.
-        let back = read(&written.bytes, written.tick, &written.schema, (&held, &mut models));
+        let back = read(&written.bytes, written.tick, &written.schema, &held, &mut models);
         if written.bytes.len() <= MAX_PACKET {
             assert_eq!(back.map(|(_, records, _)| records.len()), Ok(written.entries.len()));
         }
@@ -120,7 +120,7 @@ fn a_packet_of_endless_records_is_refused_after_the_last_allowed() {
     }
     writer.finish();
     let held = Held { tick: Tick(1), entries: &[] };
-    let back = read(&bytes, Tick(1), schema, (&held, &mut models)).unwrap();
+    let back = read(&bytes, Tick(1), schema, &held, &mut models).unwrap();
     assert_eq!(back.1.len(), MAX_RECORDS);
     // Noise in place of the end: sooner or later it says "one more".
     let mut refused = 0;
@@ -128,7 +128,7 @@ fn a_packet_of_endless_records_is_refused_after_the_last_allowed() {
         let mut longer = bytes.clone();
         longer.truncate(bytes.len() - cut);
         longer.extend([noise; 40]);
-        let back = read(&longer, Tick(1), schema, (&held, &mut models));
+        let back = read(&longer, Tick(1), schema, &held, &mut models);
         refused += usize::from(back == Err(PacketError::TooMany));
     }
     assert!(refused > 0);
@@ -158,7 +158,7 @@ fn records_that_refer_to_nothing_are_refused() {
         written = Written::any(schema, &mut rng);
     }
     let held = Held { tick: written.tick, entries: &[] };
-    let back = read(&written.bytes, written.tick, schema, (&held, &mut models));
+    let back = read(&written.bytes, written.tick, schema, &held, &mut models);
     assert!(matches!(back, Err(PacketError::Baseline(_))), "{back:?}");
     // A schema without the kind of a whole state.
     let none = Schema::new(Vec::new()).unwrap();
@@ -169,6 +169,6 @@ fn records_that_refer_to_nothing_are_refused() {
     let mut writer = PacketWriter::new(&mut bytes, &mut models, header);
     entry.write(&mut writer, schema);
     writer.finish();
-    let back = read(&bytes, Tick(0), &none, (&held, &mut models));
+    let back = read(&bytes, Tick(0), &none, &held, &mut models);
     assert_eq!(back, Err(PacketError::Kind(entry.kind)));
 }

@@ -75,7 +75,7 @@ proptest! {
             prop_assert!(bytes.len() <= MAX_PACKET, "{} bytes", bytes.len());
             let held = Held { tick: header.tick, entries: &entries };
             let near = Tick(header.tick.0.wrapping_add(rng.u32(..65_536)).wrapping_sub(32_768));
-            let (back, records, lanes) = read(&bytes, near, &schema, (&held, &mut reading)).unwrap();
+            let (back, records, lanes) = read(&bytes, near, &schema, &held, &mut reading).unwrap();
             prop_assert_eq!(back, header);
             prop_assert_eq!(records, meant);
             let stated = |entry: &&Entry| matches!(entry.what, What::Update | What::Full(_));

@@ -44,6 +44,14 @@ fn any(rng: &mut Rng) -> i32 {
     rng.i32(..) >> rng.u32(..32)
 }
 
+/// A record's head, and the state that it is a difference to.
+struct Written<'a> {
+    alias: u32,
+    age: u32,
+    whole: bool,
+    then: &'a [i32],
+}
+
 /// A run of similar records that settles the models, then one that surprises them.
 #[derive(Clone, Debug)]
 struct Attempt {
@@ -114,18 +122,15 @@ impl Attempt {
             }
             alias += self.gap;
             let mut now = ahead(kind, &then, &self.motion, self.age);
-            self.write(&mut writer, (kind, id), (alias, self.age, self.whole), (&then, &mut now));
+            let record = Written { alias, age: self.age, whole: self.whole, then: &then };
+            self.write(&mut writer, kind, id, record, &mut now);
             alias += 1;
         }
         alias = (alias + self.wild_gap).min(65_535);
         let mut now = self.surprise(kind, &then);
         let before = writer.bits();
-        self.write(
-            &mut writer,
-            (kind, id),
-            (alias, self.wild_age, self.wild_whole),
-            (&then, &mut now),
-        );
+        let record = Written { alias, age: self.wild_age, whole: self.wild_whole, then: &then };
+        self.write(&mut writer, kind, id, record, &mut now);
         let bytes = f64::from(writer.bits() + 1 - before) / 8.0;
         writer.finish();
         (bytes, out.len())
@@ -134,10 +139,12 @@ impl Attempt {
     fn write(
         &self,
         writer: &mut PacketWriter<Encoder<'_>>,
-        (kind, id): (&Kind, KindId),
-        (alias, age, whole): (u32, u32, bool),
-        (then, now): (&[i32], &mut [i32]),
+        kind: &Kind,
+        id: KindId,
+        record: Written<'_>,
+        now: &mut [i32],
     ) {
+        let Written { alias, age, whole, then } = record;
         let alias = Alias(alias as u16);
         if whole {
             let [origin, serial] = self.name;

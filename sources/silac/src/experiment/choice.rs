@@ -76,7 +76,8 @@ fn place(group: usize, member: usize) -> [f32; 3] {
 fn draw(
     alphas: Alphas,
     thirteenth: Option<(usize, Against)>,
-    (draws, rng): (u32, &mut Rng),
+    draws: u32,
+    rng: &mut Rng,
 ) -> Vec<f64> {
     let eyes = Viewpoint { position: [0.0; 3], facing: [1.0, 0.0, 0.0], reach: 1.0 };
     let mut candidates = Candidates::default();
@@ -108,7 +109,7 @@ fn group(chosen: &[f64], group: usize) -> &[f64] {
     &chosen[group * SIZE..(group + 1) * SIZE]
 }
 
-fn at_ratio(against: Against, ratio: f32, (draws, rng): (u32, &mut Rng)) -> Choice {
+fn at_ratio(against: Against, ratio: f32, draws: u32, rng: &mut Rng) -> Choice {
     let mut alphas = Alphas::default();
     let varied = match against {
         Against::Ahead => &mut alphas.ahead,
@@ -116,13 +117,13 @@ fn at_ratio(against: Against, ratio: f32, (draws, rng): (u32, &mut Rng)) -> Choi
         Against::Listed => &mut alphas.listed,
     };
     *varied = alphas.near / ratio;
-    let plain = draw(alphas, None, (draws, rng));
+    let plain = draw(alphas, None, draws, rng);
     let share = |at: usize| mean(group(&plain, at));
     let off_axis = [1, 2, 5, 6, 9, 10].map(|at| deviation(group(&plain, at)));
     let with: Vec<Vec<f64>> = if against == Against::Ahead {
         Vec::new()
     } else {
-        (0..GROUPS).map(|at| draw(alphas, Some((at, against)), (draws, rng))).collect()
+        (0..GROUPS).map(|at| draw(alphas, Some((at, against)), draws, rng)).collect()
     };
     let over: Vec<f64> = with
         .iter()
@@ -151,7 +152,7 @@ pub fn choices(draws: u32, seed: u64) -> Vec<Choice> {
     let mut rng = Rng::with_seed(seed);
     let all = [Against::Ahead, Against::Uplink, Against::Listed];
     let pairs = all.into_iter().flat_map(|against| RATIOS.map(|ratio| (against, ratio)));
-    pairs.map(|(against, ratio)| at_ratio(against, ratio, (draws, &mut rng))).collect()
+    pairs.map(|(against, ratio)| at_ratio(against, ratio, draws, &mut rng)).collect()
 }
 
 #[cfg(test)]

@@ -350,7 +350,13 @@ fn claims_on_delay(found: &SilacFindings, quick: bool) -> [Claim; 5] {
     let close = "5. delay near by cannot be noticed: age of what is known, near against far";
     let percent_of = |share: f64| 100.0 * share;
     let is_largest = shares[2] > shares[0].max(shares[1]);
-    let a_third = (percent_of(1.0 / 3.0), percent_of(A_THIRD));
+    let a_third = Verdict::near(
+        third,
+        percent_of(shares[1]),
+        percent_of(1.0 / 3.0),
+        percent_of(A_THIRD),
+        "%",
+    );
     [
         Claim::new(lost, "≤ 2 %", percent(near.lost_share())).judged(Verdict::at_most(
             lost,
@@ -360,8 +366,7 @@ fn claims_on_delay(found: &SilacFindings, quick: bool) -> [Claim; 5] {
         )),
         Claim::new(largest, "yes", hops)
             .judged(Verdict::is_true(largest, is_largest).reported_only(quick)),
-        Claim::new(third, "33 %", percent(shares[1]))
-            .judged(Verdict::near(third, percent_of(shares[1]), a_third, "%").reported_only(quick)),
+        Claim::new(third, "33 %", percent(shares[1])).judged(a_third.reported_only(quick)),
         // A short run may have no pair that far apart.
         Claim::new(across, "~300 ms", delays(&far))
             .judged(Verdict::at_most(across, arrival, PAPER_FAR_MS, "ms").reported_only(quick)),

@@ -145,7 +145,7 @@ impl Host<SilacNode> for Auditor {
         let Some(pose) = self.movement.pose(at).filter(|_| is_due) else { return };
         let frame = in_frame(pose, self.act(pose));
         node.node.handle(now, NodeInput::Command(SilacCommand::SetFrame(frame)), out);
-        self.publish(now, at, (node.silac.frame() + 1, pose));
+        self.publish(now, at, node.silac.frame() + 1, pose);
     }
 
     fn on_event(
@@ -158,9 +158,9 @@ impl Host<SilacNode> for Auditor {
         let SilacNodeEvent::Game(event) = event else { return None };
         match event {
             SilacEvent::Heard { of, number, hop } => {
-                self.heard(now, (at, self.places[&of]), (number, usize::from(hop) + 1));
+                self.heard(now, at, self.places[&of], number, usize::from(hop) + 1);
             }
-            SilacEvent::Did(by, what) => self.did(now, (at, self.places[&by]), what.code()),
+            SilacEvent::Did(by, what) => self.did(now, at, self.places[&by], what.code()),
             SilacEvent::Withdrew(by, what) => {
                 let by = self.places[&by];
                 if let Some(deed) = self.deeds.get_mut(&(by, what.code())) {
@@ -203,7 +203,7 @@ impl Auditor {
         Some(Act { element: nearest as u32, lasting, frames })
     }
 
-    fn publish(&mut self, now: Micros, at: usize, (newest, pose): (u32, AvatarPose)) {
+    fn publish(&mut self, now: Micros, at: usize, newest: u32, pose: AvatarPose) {
         let published = self.published[at].get_or_insert_with(|| Published {
             first: (newest, now),
             newest,
@@ -220,7 +220,8 @@ impl Auditor {
         }
     }
 
-    fn heard(&mut self, now: Micros, (at, of): (usize, usize), (frame, hops): (u32, usize)) {
+    /// A node received the state of another one from this frame, over this many hops.
+    fn heard(&mut self, now: Micros, at: usize, of: usize, frame: u32, hops: usize) {
         if !self.measuring {
             return;
         }
@@ -240,7 +241,7 @@ impl Auditor {
         a.zip(b).map_or(0.0, |(a, b)| apart(a.pos, b.pos))
     }
 
-    fn did(&mut self, now: Micros, (at, by): (usize, usize), what: u32) {
+    fn did(&mut self, now: Micros, at: usize, by: usize, what: u32) {
         if at == by {
             let side = self.side();
             let learnt = (0..self.players).map(|to| (self.distance(by, to) / side, None));

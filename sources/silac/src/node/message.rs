@@ -412,9 +412,11 @@ pub struct Draft(Vec<u8>);
 impl Draft {
     /// A message with its tail. Only as many recipients as a tail holds are listed, the first ones.
     pub fn new(
-        (kind, header): (SilacMessageKind, Header),
+        kind: SilacMessageKind,
+        header: Header,
         payload: &[u8],
-        (uplink, recipients): (u32, &[NodeId]),
+        uplink: u32,
+        recipients: &[NodeId],
     ) -> Draft {
         let listed = &recipients[..recipients.len().min(MAX_RECIPIENTS)];
         let mut bytes = Vec::with_capacity(HEADER + payload.len() + 8 + 4 * listed.len());

@@ -62,7 +62,7 @@ use message::{
 };
 use path::Path;
 use peers::Peers;
-use queue::Queue;
+use queue::{Queue, Waiting};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -428,9 +428,9 @@ impl Silac {
         self.turn_meter();
         self.forget_silent(now);
         self.ask_to_join(now);
-        if let Some(Act { element, lasting, frames }) = act {
-            let act = (element, lasting, frames.min(MAX_FRAMES));
-            let done = self.path.act(act, &avatar, (self.frame, now));
+        if let Some(act) = act {
+            let act = Act { frames: act.frames.min(MAX_FRAMES), ..act };
+            let done = self.path.act(act, &avatar, self.frame, now);
             self.counters.did += 1;
             self.tell(SilacEvent::Did(self.id, done));
         }
@@ -488,7 +488,7 @@ impl Silac {
         let contacts = contacts.clone();
         let payload = message::join(&self.myself(), self.settings.map, self.settings.game_type);
         let ids: Vec<NodeId> = contacts.iter().map(|contact| NodeId::of(*contact)).collect();
-        let draft = self.draft((SilacMessageKind::Join, 0, self.frame), &payload, &ids);
+        let draft = self.draft(SilacMessageKind::Join, 0, self.frame, &payload, &ids);
         contacts.iter().for_each(|contact| self.transmit(*contact, draft.to(0, &[])));
     }
 
@@ -525,7 +525,7 @@ impl Silac {
     fn originate(&mut self, kind: SilacMessageKind, payload: &[u8]) {
         let fan_out = self.settings.fan_out;
         let chosen = self.candidates.choose(&mut self.rng, fan_out, |_| Some(0.0));
-        let draft = self.draft((kind, 0, self.frame), payload, &chosen);
+        let draft = self.draft(kind, 0, self.frame, payload, &chosen);
         self.send(&draft, &chosen);
     }
 
@@ -534,7 +534,7 @@ impl Silac {
         let Some(again) = self.path.again(self.frame) else { return };
         self.counters.full += 1;
         let payload = message::full(self.id, &again.deeds);
-        let draft = self.draft((SilacMessageKind::Full, 0, self.frame), &payload, &again.to);
+        let draft = self.draft(SilacMessageKind::Full, 0, self.frame, &payload, &again.to);
         self.send(&draft, &again.to);
     }
 
@@ -556,8 +556,8 @@ impl Silac {
                 }
             }
             self.counters.forwarded += 1;
-            let head = (key.kind, waiting.hop + 1, key.number);
-            let draft = self.draft(head, &waiting.payload, &waiting.recipients);
+            let Waiting { hop, payload, recipients, .. } = &waiting;
+            let draft = self.draft(key.kind, hop + 1, key.number, payload, recipients);
             self.send(&draft, &chosen);
         }
     }
@@ -567,8 +567,8 @@ impl Silac {
         for address in self.peers.overdue(self.frame.saturating_sub(QUESTION_WAIT)) {
             let (id, asked) = (NodeId::of(address), self.peers.questions(address, MAX_ASKED));
             let state = State { id: self.id, avatar: self.avatar, done: None, withdrawn: None };
-            let head = (SilacMessageKind::State, 0, self.frame);
-            let draft = self.draft(head, &message::state(&state), &[id]);
+            let (kind, payload) = (SilacMessageKind::State, message::state(&state));
+            let draft = self.draft(kind, 0, self.frame, &payload, &[id]);
             let last = self.peers.get(id).map_or(0, SilacPeer::newest);
             self.counters.asked += asked.len() as u64;
             self.transmit(address, draft.to(last, &asked));
@@ -577,13 +577,15 @@ impl Silac {
 
     fn draft(
         &self,
-        (kind, hop, number): (SilacMessageKind, u8, u32),
+        kind: SilacMessageKind,
+        hop: u8,
+        number: u32,
         payload: &[u8],
         recipients: &[NodeId],
     ) -> Draft {
         let (port, game, last) = (self.me.address.port(), self.game, 0);
         let header = Header { hop, port, game, number, last };
-        Draft::new((kind, header), payload, (self.announced(), recipients))
+        Draft::new(kind, header, payload, self.announced(), recipients)
     }
 
     /// Sends a message to known nodes, each with the questions for it.

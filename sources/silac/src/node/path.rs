@@ -8,8 +8,8 @@
 //! other node knows it. If it is later than the interaction, and no such message was ever reported, the interaction
 //! counts as lost and is sent again in full.
 
-use super::NodeId;
 use super::message::{Full, Interaction, MAX_FULL, MAX_RECIPIENTS, SilacAvatar};
+use super::{Act, NodeId};
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,12 +96,8 @@ pub struct Path {
 
 impl Path {
     /// Records that the avatar acts on an element for a number of frames, starting with this one.
-    pub fn act(
-        &mut self,
-        (element, lasting, frames): (u32, bool, u32),
-        avatar: &SilacAvatar,
-        (frame, now): (u32, Micros),
-    ) -> Interaction {
+    pub fn act(&mut self, act: Act, avatar: &SilacAvatar, frame: u32, now: Micros) -> Interaction {
+        let Act { element, lasting, frames } = act;
         let interaction = Interaction::new(element, lasting, self.serial);
         self.serial = self.serial.wrapping_add(1);
         if self.deeds.len() == MAX_PATH {

@@ -234,7 +234,7 @@ impl Peers {
 
     /// Asks the node that named an unknown participant about it. False if the participant is known, gone, or already
     /// asked for.
-    pub fn ask(&mut self, id: NodeId, of: SocketAddr, (now, frame): (Micros, u32)) -> bool {
+    pub fn ask(&mut self, id: NodeId, of: SocketAddr, now: Micros, frame: u32) -> bool {
         let needless = self.known.contains_key(&id) || self.gone.contains_key(&id);
         if needless || self.asking.contains_key(&id) || self.asking.len() >= MAX_ASKING {
             return false;

@@ -56,7 +56,8 @@ impl Queue {
         key: QueueKey,
         message: &SilacMessage<'_>,
         from: NodeId,
-        (frame, rng): (u32, &mut Rng),
+        frame: u32,
+        rng: &mut Rng,
     ) {
         if self.waiting.len() >= MAX_WAITING {
             self.overflowed += 1;

@@ -36,13 +36,13 @@ impl Silac {
         if message.header.game != self.game {
             self.counters.other_game += 1;
             if let Payload::Join(participant, ..) = &message.payload {
-                self.reject(Reject::Game, (participant, address));
+                self.reject(Reject::Game, participant, address);
             }
             return;
         }
         let sender = NodeId::of(address);
         self.answer(address, &message);
-        let verdict = self.take(now, (sender, address), &message);
+        let verdict = self.take(now, sender, address, &message);
         self.update_sender(sender, &message, now);
         match verdict {
             Verdict::New => {
@@ -68,7 +68,7 @@ impl Silac {
     fn ask_if_unknown(&mut self, id: NodeId, of: SocketAddr, now: Micros) {
         // Most are known and were weighed in this frame, so this is checked first.
         if id != self.id && !self.candidates.contains(id) {
-            self.peers.ask(id, of, (now, self.frame));
+            self.peers.ask(id, of, now, self.frame);
         }
     }
 
@@ -93,7 +93,7 @@ impl Silac {
 
     fn send_directly(&mut self, kind: SilacMessageKind, payload: &[u8], to: SocketAddr) {
         let id = NodeId::of(to);
-        let draft = self.draft((kind, 0, self.frame), payload, &[id]);
+        let draft = self.draft(kind, 0, self.frame, payload, &[id]);
         let last = self.peers.get(id).map_or(0, SilacPeer::newest);
         self.transmit(to, draft.to(last, &[]));
     }
@@ -102,27 +102,28 @@ impl Silac {
     fn take(
         &mut self,
         now: Micros,
-        (sender, address): (NodeId, SocketAddr),
+        sender: NodeId,
+        address: SocketAddr,
         message: &SilacMessage<'_>,
     ) -> Verdict {
         let number = message.header.number;
         let (origin, verdict) = match &message.payload {
             Payload::Join(participant, map, game_type) => {
                 let game = (*map, *game_type) == (self.settings.map, self.settings.game_type);
-                (participant.id, self.take_join(now, (participant, address), (number, game)))
+                (participant.id, self.take_join(now, participant, address, number, game))
             }
             Payload::Accept(participant) => {
                 (participant.id, self.take_accept(now, sender, participant))
             }
             Payload::Reject(reject) => (sender, self.take_reject(*reject)),
             Payload::Leave(id) => (*id, self.take_leave(*id, now)),
-            Payload::State(state) => (state.id, self.take_state(now, address, (message, state))),
+            Payload::State(state) => (state.id, self.take_state(now, address, message, state)),
             Payload::Full(id, deeds) => {
-                let verdict = self.take_full(now, address, (*id, number));
+                let verdict = self.take_full(now, address, *id, number);
                 if matches!(verdict, Verdict::New) {
                     for deed in deeds.iter() {
                         let withdrawn = deed.frames == 0;
-                        self.learn(*id, deed.interaction, withdrawn, (deed.first, now));
+                        self.learn(*id, deed.interaction, withdrawn, deed.first, now);
                     }
                 }
                 (*id, verdict)
@@ -132,7 +133,7 @@ impl Silac {
             let key = QueueKey { origin, number, kind: message.kind };
             match verdict {
                 Verdict::New if message.header.hop < 2 => {
-                    self.queue.add(key, message, sender, (self.frame, &mut self.rng));
+                    self.queue.add(key, message, sender, self.frame, &mut self.rng);
                 }
                 Verdict::Again => self.queue.again(key, sender, message.recipients),
                 _ => {}
@@ -144,8 +145,10 @@ impl Silac {
     fn take_join(
         &mut self,
         now: Micros,
-        (participant, sender): (&SilacParticipant<'_>, SocketAddr),
-        (number, game): (u32, bool),
+        participant: &SilacParticipant<'_>,
+        sender: SocketAddr,
+        number: u32,
+        game: bool,
     ) -> Verdict {
         if participant.id == self.id || self.phase != Phase::In {
             return Verdict::Dropped;
@@ -158,7 +161,7 @@ impl Silac {
         }
         let known = known.is_some();
         if let Err(reject) = self.check(participant, game) {
-            self.reject(reject, (participant, sender));
+            self.reject(reject, participant, sender);
             return Verdict::Dropped;
         }
         if !known && !self.appear(participant, now) {
@@ -207,11 +210,7 @@ impl Silac {
     }
 
     /// Sends a rejection to the participant, or to the node that passed the request on if the address is bad.
-    fn reject(
-        &mut self,
-        reject: Reject,
-        (participant, sender): (&SilacParticipant<'_>, SocketAddr),
-    ) {
+    fn reject(&mut self, reject: Reject, participant: &SilacParticipant<'_>, sender: SocketAddr) {
         self.counters.rejected[reject as usize - 1] += 1;
         let to = if reject == Reject::Address { sender } else { participant.address };
         self.send_directly(SilacMessageKind::Reject, &[reject as u8], to);
@@ -302,7 +301,8 @@ impl Silac {
         &mut self,
         now: Micros,
         address: SocketAddr,
-        (message, state): (&SilacMessage<'_>, &State),
+        message: &SilacMessage<'_>,
+        state: &State,
     ) -> Verdict {
         let (id, number, hop) = (state.id, message.header.number, message.header.hop);
         if id == self.id {
@@ -323,21 +323,16 @@ impl Silac {
             peer.set_clock(number, now, frame);
             self.tell(SilacEvent::Heard { of: id, number, hop });
             if let Some(done) = state.done {
-                self.learn(id, done, false, (number, now));
+                self.learn(id, done, false, number, now);
             }
             if let Some(withdrawn) = state.withdrawn {
-                self.learn(id, withdrawn, true, (number, now));
+                self.learn(id, withdrawn, true, number, now);
             }
         }
         self.judge(arrival)
     }
 
-    fn take_full(
-        &mut self,
-        now: Micros,
-        address: SocketAddr,
-        (id, number): (NodeId, u32),
-    ) -> Verdict {
+    fn take_full(&mut self, now: Micros, address: SocketAddr, id: NodeId, number: u32) -> Verdict {
         if id == self.id {
             return Verdict::Dropped;
         }
@@ -353,7 +348,8 @@ impl Silac {
         id: NodeId,
         interaction: Interaction,
         withdrawn: bool,
-        (number, now): (u32, Micros),
+        number: u32,
+        now: Micros,
     ) {
         let SilacSettings { frame, conflict, .. } = self.settings;
         let Some(peer) = self.peers.get_mut(id) else { return };

@@ -112,7 +112,7 @@ impl SilacNode {
         });
     }
 
-    fn send(&mut self, now: Micros, (to, bytes): (SocketAddr, Vec<u8>), out: &mut impl Outbox) {
+    fn send(&mut self, now: Micros, to: SocketAddr, bytes: Vec<u8>, out: &mut impl Outbox) {
         if let Some(link) = self.links.get(&to) {
             return out.datagram(*link, &bytes);
         }
@@ -155,7 +155,7 @@ impl Node for SilacNode {
         }
         while let Some(output) = self.silac.poll() {
             match output {
-                Output::Transmit(to, bytes) => self.send(now, (to, bytes), out),
+                Output::Transmit(to, bytes) => self.send(now, to, bytes, out),
                 Output::Event(event) => self.events.push_back(SilacNodeEvent::Game(event)),
                 Output::WakeAt(at) => self.wake = Some(at),
             }

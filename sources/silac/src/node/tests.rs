@@ -87,7 +87,7 @@ fn bytes_of(
     recipients: &[NodeId],
 ) -> Vec<u8> {
     let header = Header { hop, port: 27_960, game: GAME, number, last: 0 };
-    Draft::new((kind, header), payload, (1_000, recipients)).to(0, &[])
+    Draft::new(kind, header, payload, 1_000, recipients).to(0, &[])
 }
 
 fn state_of(last: u8, x: f32) -> State {
@@ -166,7 +166,7 @@ fn the_largest_message_fits_a_datagram() {
     let many: Vec<NodeId> = (0..1_000).map(NodeId).collect();
     let header = Header { hop: 0, port: 1, game: GAME, number: 1, last: 0 };
     let payload = message::full(id(1), &[deed; MAX_FULL]);
-    let bytes = Draft::new((SilacMessageKind::Full, header), &payload, (0, &many)).to(0, &many);
+    let bytes = Draft::new(SilacMessageKind::Full, header, &payload, 0, &many).to(0, &many);
     assert!(bytes.len() <= MAX_MESSAGE, "{}", bytes.len());
     let read = SilacMessage::read(&bytes).unwrap();
     assert_eq!(read.recipients.iter().count(), MAX_RECIPIENTS);
@@ -304,7 +304,7 @@ fn accepts_and_questions_are_not_passed_on() {
     let header = Header { hop: 0, port: 27_960, game: GAME, number: 4, last: 0 };
     let payload = message::state(&state_of(2, 9.0));
     let asking =
-        Draft::new((SilacMessageKind::State, header), &payload, (0, &[])).to(0, &[id(3), id(77)]);
+        Draft::new(SilacMessageKind::State, header, &payload, 0, &[]).to(0, &[id(3), id(77)]);
     let said = give(&mut node, FRAME, 2, &asking);
     let answers = said.of_kind(SilacMessageKind::Accept);
     assert_eq!(answers.len(), 1, "of two asked for, one is known");
@@ -379,7 +379,7 @@ fn half_of_the_free_uplink_is_announced() {
 fn later_deeds_are_carried_more_often_and_the_lasting_fade_later() {
     let carried = |lasting: bool| {
         let mut path = path::Path::default();
-        let deed = path.act((3, lasting, 1), &at(0.0), (10, Micros(0)));
+        let deed = path.act(Act { element: 3, lasting, frames: 1 }, &at(0.0), 10, Micros(0));
         let frames: Vec<u32> =
             (10..200).filter(|frame| path.carry(*frame).0 == Some(deed)).collect();
         frames
@@ -391,9 +391,9 @@ fn later_deeds_are_carried_more_often_and_the_lasting_fade_later() {
     assert!(early.len() > 8 && early.len() > 2 * late.iter().filter(|f| **f < 50).count());
     assert!(*lasting.last().unwrap() > 70 && *lasting.last().unwrap() <= 11 + LASTING_FADE);
     let mut path = path::Path::default();
-    let old = path.act((3, true, 1), &at(0.0), (10, Micros(0)));
+    let old = path.act(Act { element: 3, lasting: true, frames: 1 }, &at(0.0), 10, Micros(0));
     (10..40).for_each(|frame| assert!([None, Some(old)].contains(&path.carry(frame).0)));
-    let new = path.act((4, true, 1), &at(0.0), (40, Micros(0)));
+    let new = path.act(Act { element: 4, lasting: true, frames: 1 }, &at(0.0), 40, Micros(0));
     let count = |path: &path::Path, which| {
         let mut path = path.clone();
         (40..60).filter(|frame| path.carry(*frame).0 == Some(which)).count()
@@ -425,7 +425,7 @@ fn corrected(lasting: bool, report: impl Fn(u32, &[u32]) -> u32) -> Vec<u32> {
         let (last, number) = (report(node.frame(), &carried), step + 1);
         let header = Header { hop: 2, port: 27_960, game: GAME, number, last };
         let payload = message::state(&state_of(2, 1.0));
-        let bytes = Draft::new((SilacMessageKind::State, header), &payload, (0, &[])).to(last, &[]);
+        let bytes = Draft::new(SilacMessageKind::State, header, &payload, 0, &[]).to(last, &[]);
         give(&mut node, now, 2, &bytes);
     }
     full
@@ -478,7 +478,7 @@ fn answer(
     let mut node = founder(2, few(2));
     let header = Header { hop: 0, port: 27_960, game, number: 1, last: 0 };
     let payload = message::join(subject, map, 0);
-    let bytes = Draft::new((SilacMessageKind::Join, header), &payload, (0, &[])).to(0, &[]);
+    let bytes = Draft::new(SilacMessageKind::Join, header, &payload, 0, &[]).to(0, &[]);
     let said = give(&mut node, FRAME, 9, &bytes);
     let (to, message) = said.messages()[0];
     let reject = match message.payload {

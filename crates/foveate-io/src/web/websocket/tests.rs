@@ -9,8 +9,8 @@ fn pair(purpose: Purpose) -> (WebSocket, TcpStream, Instant) {
     stream.set_nonblocking(true).expect("possible");
     let now = Instant::now();
     let options = EndpointOptions::server();
-    let nothing = (Bytes::new(), BytesMut::new());
-    (WebSocket::new(stream, nothing, purpose, &options, (now, Micros::ZERO)), peer, now)
+    let upgraded = Upgraded { stream, answer: Bytes::new(), rest: BytesMut::new() };
+    (WebSocket::new(upgraded, purpose, &options, now, Micros::ZERO), peer, now)
 }
 
 /// A frame as a client sends it.

@@ -4,7 +4,7 @@ use super::{
     BinRow, Broken, Done, ENOUGH, ExperimentResult, FIELDS, HIDDEN, JOINING, LONGEST_WAIT,
     Measured, Part, RISES, ROUND, RunOptions, Sees, ZONES, bin_rows,
 };
-use crate::audit::Causes;
+use crate::audit::{Causes, Findings};
 use crate::output::{Align, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 
@@ -12,7 +12,8 @@ use crate::report::{Axis, Plot, Report, Series};
 pub(super) fn done(
     outcome: ExperimentResult,
     measured: &[Measured],
-    (seeds, seconds): (u64, u64),
+    seeds: u64,
+    seconds: u64,
 ) -> Done {
     let tables = [parts_table(measured), causes_table(measured), coherence_table(measured)];
     let mut bins = Vec::new();
@@ -186,12 +187,11 @@ fn causes_table(measured: &[Measured]) -> Table {
         Table::new(columns).caption("Violations by zone, field and bound, budget to spare");
     for view in measured {
         for (part, found) in view.parts.iter().filter(|(part, _)| !part.is_short()) {
-            for (class, bounds) in found.violations.iter().enumerate() {
+            for class in 0..found.violations.len() {
                 for broken in Broken::ALL {
-                    let causes = bounds[broken as usize];
-                    if causes.total() > 0 {
-                        let name = (part.name(), view.sees.name());
-                        table.row(cause_cells(name, (class, broken), causes, found.samples));
+                    let row = cause_cells(view.sees, *part, found, class, broken);
+                    if let Some(cells) = row {
+                        table.row(cells);
                     }
                 }
             }
@@ -200,23 +200,29 @@ fn causes_table(measured: &[Measured]) -> Table {
     table
 }
 
+/// The causes of one class's violations of one bound; `None` if there are none.
 fn cause_cells(
-    (part, view): (&str, &str),
-    (class, broken): (usize, Broken),
-    causes: Causes,
-    samples: u64,
-) -> [String; 9] {
-    [
-        part.to_owned(),
-        view.to_owned(),
-        (class / FIELDS + 1).to_string(),
-        (class % FIELDS + 1).to_string(),
-        broken.name().to_owned(),
-        causes.latency.to_string(),
-        causes.loss.to_string(),
-        causes.budget.to_string(),
-        format!("{:.3} %", 100.0 * causes.total() as f64 / samples.max(1) as f64),
-    ]
+    view: Sees,
+    part: Part,
+    found: &Findings,
+    class: usize,
+    broken: Broken,
+) -> Option<[String; 9]> {
+    let causes = found.violations[class][broken as usize];
+    let share = causes.total() as f64 / found.samples.max(1) as f64;
+    (causes.total() > 0).then(|| {
+        [
+            part.name().to_owned(),
+            view.name().to_owned(),
+            (class / FIELDS + 1).to_string(),
+            (class % FIELDS + 1).to_string(),
+            broken.name().to_owned(),
+            causes.latency.to_string(),
+            causes.loss.to_string(),
+            causes.budget.to_string(),
+            format!("{:.3} %", 100.0 * share),
+        ]
+    })
 }
 
 fn coherence_table(measured: &[Measured]) -> Table {
@@ -381,7 +387,7 @@ pub(super) fn judge(outcome: &mut ExperimentResult, measured: &[Measured], optio
         }
     }
     for (view, part, rows) in short_parts(measured) {
-        judge_short(outcome, (view, part), &rows, options);
+        judge_short(outcome, view, part, &rows, options);
     }
 }
 
@@ -390,7 +396,8 @@ type Ratio = fn(&BinRow) -> Option<f64>;
 
 fn judge_short(
     outcome: &mut ExperimentResult,
-    (view, part): (&Measured, Part),
+    view: &Measured,
+    part: Part,
     rows: &[BinRow],
     options: RunOptions,
 ) {

@@ -61,7 +61,7 @@ fn judge(outcome: &mut ExperimentResult, rows: &[Row]) {
             let (due, lost) = (found.reliable_due as f64, 100.0 * row.lost_share);
             outcome.judge(Verdict::at_least(name("reliable events due"), due, 500.0, ""));
             let name = name("unreliable events lost");
-            outcome.judge(Verdict::near(name, lost, (100.0 * LOSS, 1.0), "%"));
+            outcome.judge(Verdict::near(name, lost, 100.0 * LOSS, 1.0, "%"));
         }
     }
     let fewest = rows.iter().map(|row| row.found.due).min().unwrap_or_default();

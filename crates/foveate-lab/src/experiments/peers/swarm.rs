@@ -318,7 +318,7 @@ impl Auditor {
         for at in self.watchers.clone() {
             let mut row = Vec::with_capacity(self.players.len());
             for of in (0..self.players.len()).filter(|of| *of != at) {
-                let Some(known) = self.known(play, (at, of), now) else { continue };
+                let Some(known) = self.known(play, at, of, now) else { continue };
                 let away = known.distance * AVATAR_WIDTH;
                 if away <= NEAR {
                     self.found.delay_near.add(known.delay * 1e3);
@@ -345,7 +345,8 @@ impl Auditor {
     fn known(
         &mut self,
         play: &Play<Acting>,
-        (at, of): (usize, usize),
+        at: usize,
+        of: usize,
         now: Micros,
     ) -> Option<KnownReplica> {
         let (watcher, other) = (play.net.nodes[at].as_ref()?, play.net.nodes[of].as_ref()?);

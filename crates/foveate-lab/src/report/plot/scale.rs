@@ -67,36 +67,43 @@ pub(crate) fn fits(value: f64, log: bool) -> bool {
     value.is_finite() && value.abs() <= MAX_MAGNITUDE && (!log || value >= MIN_LOG)
 }
 
-/// The least of 1, 2, 5 × 10ⁿ that is no less than `size`: its mantissa and its exponent.
-fn round_up(size: f64) -> (f64, i32) {
-    let exponent = size.log10().floor() as i32;
-    let mantissa = size / 10_f64.powi(exponent);
-    match mantissa {
-        m if m <= 1.0 + SLACK => (1.0, exponent),
-        m if m <= 2.0 + SLACK => (2.0, exponent),
-        m if m <= 5.0 + SLACK => (5.0, exponent),
-        _ => (1.0, exponent + 1),
+/// mantissa × 10^exponent.
+#[derive(Clone, Copy)]
+struct Decimal {
+    mantissa: f64,
+    exponent: i32,
+}
+
+impl Decimal {
+    /// `count` of it with a single rounding: 3 × 0.1 is 0.3.
+    fn times(self, count: f64) -> f64 {
+        match self.exponent {
+            negative @ ..0 => count * self.mantissa / 10_f64.powi(-negative),
+            exponent => count * self.mantissa * 10_f64.powi(exponent),
+        }
     }
 }
 
-/// `count` steps of mantissa × 10^exponent with a single rounding: 3 × 0.1 is 0.3.
-fn steps(count: f64, (mantissa, exponent): (f64, i32)) -> f64 {
-    if exponent < 0 {
-        count * mantissa / 10_f64.powi(-exponent)
-    } else {
-        count * mantissa * 10_f64.powi(exponent)
+/// The least of 1, 2, 5 × 10ⁿ that is no less than `size`.
+fn round_up(size: f64) -> Decimal {
+    let exponent = size.log10().floor() as i32;
+    let mantissa = size / 10_f64.powi(exponent);
+    let fits = [1.0, 2.0, 5.0].into_iter().find(|round| mantissa <= round + SLACK);
+    match fits {
+        Some(mantissa) => Decimal { mantissa, exponent },
+        None => Decimal { mantissa: 1.0, exponent: exponent + 1 },
     }
 }
 
 fn linear_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     let (low, high) = widened(low, high);
     let step = round_up((high - low) / TARGET_INTERVALS);
-    let size = steps(1.0, step);
+    let size = step.times(1.0);
     let first = (low / size + SLACK).floor();
     let last = (high / size - SLACK).ceil().max(first + MIN_TICKS as f64 - 1.0);
     let count = (last - first) as usize;
-    let values: Vec<f64> = (0..=count).map(|tick| steps(first + tick as f64, step)).collect();
-    let labels = tick_labels(&values, step.1);
+    let values: Vec<f64> = (0..=count).map(|tick| step.times(first + tick as f64)).collect();
+    let labels = tick_labels(&values, step.exponent);
     values.into_iter().zip(labels).collect()
 }
 
@@ -120,7 +127,7 @@ fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     // Powers if not all ticks can be written as digits: one axis uses one style.
     let plain = exponents.iter().all(|exponent| PLAIN_DECADES.contains(exponent));
     let tick = |exponent: i32| {
-        let value = steps(1.0, (1.0, exponent));
+        let value = Decimal { mantissa: 1.0, exponent }.times(1.0);
         (value, if plain { figure(value) } else { power_of_ten(exponent) })
     };
     exponents.into_iter().map(tick).collect()
@@ -129,7 +136,8 @@ fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
 /// 1, 2, 5, 10, 20 … if those are not too many ticks.
 fn ladder(low: f64, high: f64) -> Option<Vec<f64>> {
     let rung = |index: i32| {
-        steps(1.0, ([1.0, 2.0, 5.0][index.rem_euclid(3) as usize], index.div_euclid(3)))
+        let mantissa = [1.0, 2.0, 5.0][index.rem_euclid(3) as usize];
+        Decimal { mantissa, exponent: index.div_euclid(3) }.times(1.0)
     };
     let near = |value: f64| 3 * value.log10().floor() as i32;
     let mut first = near(low) + 3;
