@@ -21,9 +21,9 @@ use foveate_wire::Micros;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Handoffs under faults, unless others are asked for.
+/// Handoffs under faults, unless `--handoffs` says otherwise.
 const HANDOFFS: u64 = 100_000;
-/// and in a short run.
+/// Handoffs under faults in a short run.
 const QUICK_HANDOFFS: u64 = 4_000;
 /// Worlds at a time: after each batch the handoffs are counted.
 const BATCH: u64 = 8;
@@ -116,15 +116,15 @@ pub struct MeshRow {
     worlds: u64,
     virtual_s: f64,
     handoffs: u64,
-    /// Avatars of players with sessions among them,
+    /// Avatars of players with sessions among the handoffs.
     avatars: u64,
-    /// and sessions that went from server to server.
+    /// Sessions that went from server to server.
     sessions_moved: u64,
-    /// Objects without an owner in the end, and players without what is theirs,
+    /// Objects without an owner in the end, and players without their avatar or belongings.
     lost: u64,
-    /// with two, or on which an action was carried out twice,
+    /// Objects with two owners, or on which an action was carried out twice.
     doubled: u64,
-    /// and turns taken twice, by two servers, or after the region was fenced; sessions with two hosts, inputs used twice.
+    /// Turns taken twice, by two servers, or after the region was fenced; sessions with two hosts, inputs used twice.
     forked: u64,
     /// Players that were not in, or did not see what is near them, half a minute after the last fault.
     stuck: u64,

@@ -1,7 +1,7 @@
-//! The checker: it knows everything, and believes nobody.
+//! The checker: it sees everything, and believes no server.
 //!
 //! It looks at what every server has stepped after each of its rounds, and at every append. It keeps its own account
-//! of who may do what, from the ledger alone.
+//! of which server may act, from the ledger alone.
 
 use super::game::{CRATE, Crate, Drift};
 use super::ledger::SimLedger;
@@ -29,9 +29,9 @@ pub enum FindingKind {
     TwoLeases,
     /// An object's epoch fell.
     EpochFell,
-    /// In the end an object has no owner,
+    /// In the end an object has no owner.
     Lost,
-    /// or two.
+    /// In the end an object has two owners.
     Doubled,
     /// More pings were got than sent.
     ActedTwice,
@@ -52,11 +52,11 @@ pub enum FindingKind {
 /// Something that must not happen, and did.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MeshFinding {
-    /// What.
+    /// Which rule was broken.
     pub kind: FindingKind,
-    /// When.
+    /// The laboratory's time.
     pub at: Micros,
-    /// The particulars.
+    /// The objects, servers and epochs that it is about.
     pub text: String,
 }
 
@@ -68,7 +68,7 @@ struct LastTurn {
     epoch: u32,
 }
 
-/// Looks on.
+/// Watches all servers and the ledger.
 pub struct MeshChecker {
     game: Arc<Drift>,
     turns: BTreeMap<ObjectId, LastTurn>,
@@ -76,11 +76,11 @@ pub struct MeshChecker {
     pub fenced: BTreeMap<RegionId, u32>,
     /// All that was ever logged, replayed.
     pub logs: BTreeMap<RegionId, LogView>,
-    /// By the logs: kept objects that were created,
+    /// Kept objects that were created, by the logs.
     created: BTreeSet<ObjectId>,
-    /// and all objects that were removed.
+    /// All objects that were removed, by the logs.
     removed: BTreeSet<ObjectId>,
-    /// Who may act for a region, and until when by the laboratory's clock.
+    /// The server that last had the right to act for a region, and its epoch.
     acting: BTreeMap<RegionId, (ServerId, u32)>,
     /// Pings that each crate was sent and did not get, in the end; the least of several looks, because some are on
     /// their way.
@@ -89,13 +89,13 @@ pub struct MeshChecker {
     down: BTreeMap<RegionId, Micros>,
     /// When a standby asked for the region of one that crashed.
     pub noticed: BTreeMap<RegionId, Micros>,
-    /// How long regions were without an owner after its crash,
+    /// How long regions were without an owner after its crash.
     pub takeovers: Vec<Micros>,
-    /// and after a standby had noticed.
+    /// How long regions were without an owner after a standby had noticed.
     pub successions: Vec<Micros>,
     /// The session epoch in each player's record.
     records: BTreeMap<u32, u32>,
-    /// Who hosts a player's session: its epoch and the server.
+    /// The host of each player's session: its epoch and the server.
     hosts: BTreeMap<PlayerId, (u64, ServerId)>,
     /// Findings.
     pub findings: Vec<MeshFinding>,
@@ -217,7 +217,7 @@ impl MeshChecker {
         }
     }
 
-    /// One host a session: whoever has a lower epoch than another had before it is not the host any more.
+    /// A session has one host: a server with a lower epoch than another had before is not the host any more.
     pub fn look_at_hosts(&mut self, server: &RegionServer<Drift>, clock: Micros, now: Micros) {
         for (region, player, epoch) in server.hosted_players() {
             if server.may_act_until(region) <= clock {
@@ -268,8 +268,8 @@ impl MeshChecker {
         self.turns.insert(object, LastTurn { tick: stepped, server, epoch });
     }
 
-    /// After everything has settled: who owns what, and whether what was done was done once. Objects on their way have
-    /// no owner for a moment; `settle` returns those that should have one.
+    /// After everything has settled: which region owns each object, and whether each action was carried out once.
+    /// Objects on their way have no owner for a moment; `settle` returns those that should have one.
     pub fn settle<'a>(
         &mut self,
         servers: impl Iterator<Item = &'a RegionServer<Drift>>,

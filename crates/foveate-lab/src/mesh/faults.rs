@@ -107,13 +107,13 @@ impl Armed {
 pub struct FaultSpec {
     /// Between this and that a message or a request takes, one way.
     pub delay: (Micros, Micros),
-    /// Share of messages and requests that are lost,
+    /// Share of messages and requests that are lost.
     pub loss: f64,
-    /// doubled,
+    /// Share that arrives twice.
     pub double: f64,
-    /// that take up to 0.3 s longer,
+    /// Share that takes up to 0.3 s longer.
     pub spikes: f64,
-    /// and up to 5 s.
+    /// Share that takes 1 to 5 s longer.
     pub stalls: f64,
     /// Share of entries that a follower reads up to two seconds late.
     pub late_followers: f64,
@@ -127,13 +127,13 @@ pub struct FaultSpec {
     pub pauses: (Micros, Micros),
     /// The longest time between two occasions for trouble; zero: none.
     pub trouble_every: Micros,
-    /// At each occasion: the probability that the ledger is away for up to 7.5 s,
+    /// At each occasion, the probability that the ledger is away for up to 7.5 s.
     pub outages: f64,
-    /// and that a server is cut off from all others and from the ledger for up to 4 s.
+    /// At each occasion, the probability that a server is cut off from all others and from the ledger for up to 4 s.
     pub partitions: f64,
-    /// Processes that are down at a time,
+    /// Processes that are down at a time, at most.
     pub max_down: usize,
-    /// and the least time between two of them.
+    /// The least time between two faults at steps.
     pub apart: Micros,
     /// The longest time between two changes of the layout, less a second; zero: none.
     pub layout_every: Micros,

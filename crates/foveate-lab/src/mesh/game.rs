@@ -1,6 +1,6 @@
 //! The game of the mesh's experiments: everything wanders, nothing stands still at a border for long.
 //!
-//! *Walkers* go from place to place; their rule reads nobody. *Crates* are kept; each pings its partner, which
+//! *Walkers* go from place to place; their rule reads no other object. *Crates* are kept; each pings its partner, which
 //! travels near it, and both count: a ping that is lost or doubled shows. *Items* are kept, and carried by walkers.
 //! *Seeds* are kept; crates spawn them, and they are removed after a while. A player has an *avatar* and a *bag*, which
 //! is kept and carried; its count only rises, so that a bag that was lost and replaced shows.
@@ -26,9 +26,9 @@ pub const BAG: KindId = KindId(5);
 
 /// Ticks between two pings of a crate.
 const PING_EVERY: u32 = 9;
-/// Ticks between two seeds of a crate,
+/// Ticks between two seeds of a crate.
 const SEED_EVERY: u32 = 157;
-/// and for which a seed lives.
+/// Ticks for which a seed lives.
 const SEED_LIFE: u32 = 230;
 /// Ticks after which the count of a bag rises.
 const COUNT_EVERY: u32 = 40;
@@ -57,9 +57,9 @@ pub struct Crate {
     pub pos: [f32; 2],
     /// Ways that it has gone.
     pub leg: u16,
-    /// Pings that it sent,
+    /// Pings that it sent.
     pub sent: u16,
-    /// and got.
+    /// Pings that it got.
     pub got: u16,
 }
 
@@ -98,9 +98,9 @@ pub struct DriftAvatar {
     pub leg: u16,
     /// The number of the last input that it used.
     pub last: u32,
-    /// Inputs that it did not get,
+    /// Inputs that it did not get.
     pub missed: u32,
-    /// and that it got again.
+    /// Inputs that it got again.
     pub again: u32,
 }
 
@@ -124,15 +124,15 @@ pub struct Counted(pub u32);
 pub struct DriftSpec {
     /// Half the side of the world.
     pub half: f32,
-    /// Walkers,
+    /// Number of walkers.
     pub walkers: u32,
-    /// crates, an even number,
+    /// Number of crates, which is even.
     pub crates: u32,
-    /// and items.
+    /// Number of items.
     pub items: u32,
     /// Units that they go in a tick.
     pub pace: f32,
-    /// So many of the walkers stay near the world's middle.
+    /// How many of the walkers stay near the world's middle.
     pub crowd: u32,
     /// RNG seed.
     pub seed: u64,

@@ -85,13 +85,13 @@ pub struct MeshResult {
     pub kept: usize,
     /// Pings that were sent and not got.
     pub pings_lost: u64,
-    /// How long regions had no owner after a crash,
+    /// How long regions had no owner after a crash.
     pub takeovers: Vec<Micros>,
-    /// and after a standby had noticed.
+    /// How long regions had no owner after a standby had noticed the crash.
     pub successions: Vec<Micros>,
     /// How long players could not play after their host crashed, since that was noticed.
     pub silences: Vec<Micros>,
-    /// Walkers that are not where they would be on one server. Those of a run in which servers crash are.
+    /// Walkers that are not where they would be on one server; a crash may move some.
     pub differing: u64,
     /// Replicas near players that were looked at, and how many were right: inside, and at borders.
     pub right: [[u64; 2]; 2],
@@ -187,8 +187,8 @@ pub fn finish(mut world: MeshWorld) -> MeshResult {
     }
 }
 
-/// Walkers that are not where a run on one server would have brought them: their rule reads nobody, and so the
-/// same number of turns from the same beginning leads to the same state, to the last bit.
+/// Walkers that are not where a run on one server would have brought them: their rule reads no other object, so
+/// that the same number of turns from the same beginning leads to the same state, to the last bit.
 fn differing(world: &MeshWorld) -> u64 {
     let (mut begun, ledger) = (BTreeMap::new(), world.ledger());
     let logs = ledger.subjects().filter(|it| matches!(it, Subject::Log(_)));

@@ -53,11 +53,11 @@ struct Process {
     cut_off: bool,
     /// Until then whatever it sends and is sent takes longer.
     slow_until: Micros,
-    /// What it wanted done when it was paused,
+    /// What it wanted done when it was paused.
     held: VecDeque<RegionEvent>,
-    /// and what arrived since.
+    /// What arrived since it was paused.
     inbox: Vec<RegionCommand>,
-    /// What clients sent to it meanwhile.
+    /// What clients sent to it since then.
     held_links: Vec<clients::LinkDelivery>,
     wake: u32,
     meter: WorkMeter,
@@ -99,15 +99,15 @@ pub struct MeshCounts {
     pub joins: u64,
     /// Players that left.
     pub leaves: u64,
-    /// Avatars among the objects that changed regions,
+    /// Avatars among the objects that changed regions.
     pub avatars: u64,
-    /// sessions that did,
+    /// Sessions that changed regions.
     pub moves: u64,
-    /// replicas of their clients then,
+    /// Replicas of the clients of these sessions at that time.
     pub replicas_moved: u64,
-    /// and those of them that went on.
+    /// Those of them that went on.
     pub replicas_kept: u64,
-    /// or were sent whole.
+    /// Those of them that were sent whole.
     pub replicas_whole: u64,
     /// Bytes to clients.
     pub client_bytes: u64,

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, VecDeque};
 pub const MAX_WAITING_ASKS: usize = 64;
 /// Regions whose actions an object remembers.
 pub const MAX_MARKS: usize = 32;
-/// An action that was not answered is asked again after this,
+/// An action that was not answered is asked again after this.
 pub const ASK_AGAIN: Micros = Micros(200_000);
-/// and given up after this.
+/// An action that was not answered is given up after this.
 pub const GIVE_UP: Micros = Micros(10_000_000);
 /// After this nothing is remembered of an object that is asked nothing any more.
 const FORGET_AFTER: Micros = Micros(60_000_000);

@@ -32,17 +32,17 @@ use std::collections::BTreeMap;
 pub const LOOK_EVERY: Micros = Micros(2_000_000);
 /// Looks that must agree before a cut moves or servers change places.
 pub const LOOKS: u8 = 3;
-/// A cut moves if its sides differ by more than this share of the heavier one,
+/// A cut moves if its sides differ by more than this share of the heavier one.
 pub const DIFFER: f32 = 0.25;
-/// and that one is loaded by this at least.
+/// A cut moves only if its heavier side is loaded by this at least.
 pub const WORTH_MOVING: f32 = 0.2;
 /// A cut moves by this share of the region's side at most.
 pub const STEP: f32 = 0.125;
 /// A newcomer gets a part of the heaviest region if it is loaded by this at least.
 pub const SPLIT_ABOVE: f32 = 0.5;
-/// Siblings that are loaded by less than this together are merged,
+/// Siblings that are loaded by less than this together are merged.
 pub const MERGE_BELOW: f32 = 0.4;
-/// after so long.
+/// Siblings are merged after they were loaded so little for this long.
 pub const MERGE_AFTER: Micros = Micros(60_000_000);
 /// Each round counts this much.
 const SMOOTHING: f32 = 1.0 / 16.0;

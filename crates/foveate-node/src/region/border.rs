@@ -5,8 +5,8 @@
 //! policy grades an object as the game's strictest observer at the nearest place of the area would, less the share
 //! that the neighbour keeps for its own observers. A standby is told everything, exactly.
 //!
-//! The subscriber begins a stream and names it; whoever publishes for another epoch than the stream began with is
-//! not understood, and the subscriber begins anew.
+//! The subscriber begins a stream and names it. It does not understand a publisher of another epoch than the stream
+//! began with, and begins anew.
 
 use super::bus::{BusMessage, RegionEpoch, Subscription};
 use super::helpers::{is_helper, whole_policy};
@@ -113,9 +113,9 @@ impl Policy for StandbyPolicy {
 /// A region that is told.
 #[derive(Clone, Debug)]
 pub struct Subscriber {
-    /// The server to be told,
+    /// The server to be told.
     pub server: ServerId,
-    /// in this stream.
+    /// The stream in which it is told.
     pub stream: u64,
     /// The observer.
     pub observer: ObserverId,

@@ -120,9 +120,9 @@ pub struct RemoteInputs {
 /// What a standby has to know of a session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SessionNote {
-    /// The player,
+    /// The player.
     pub player: u32,
-    /// with this name.
+    /// The player's name.
     pub name: String,
     /// For resuming.
     pub resume: ResumeKey,
@@ -151,9 +151,9 @@ pub enum BusMessage {
     Asks(RegionId, Vec<RemoteAsk>),
     /// Actions that were carried out, or found no object: each with whether it was done.
     Answers(Vec<(u64, AskMark, bool)>),
-    /// Asks for an answer at once, with the time by the asker's clock,
+    /// Asks for an answer at once, with the time by the asker's clock.
     Echo(u64),
-    /// which is the answer.
+    /// The answer to an echo, with the time that was in it.
     EchoReply(u64),
     /// What the sender knows of servers and players.
     Gossip(Hearsay),

@@ -22,13 +22,13 @@ const HEARD_OF_LATE: Micros = Micros(5_000_000);
 pub const GOSSIP_EVERY: Micros = Micros(1_000_000);
 /// Servers that are pushed to.
 pub const FANOUT: usize = 2;
-/// Partners: among the nearest,
+/// Partners among the nearest servers.
 pub const GOSSIP_NEAREST: usize = 6;
-/// and others.
+/// Partners among the other servers.
 pub const GOSSIP_RANDOM: usize = 2;
-/// Servers that one message tells of at most,
+/// Servers that one message tells of at most.
 pub const MAX_STATUSES: usize = 8;
-/// and players.
+/// Players that one message tells of at most.
 pub const MAX_DIGESTS: usize = 32;
 /// Players that are remembered.
 const MAX_HINTS: usize = 16_384;
@@ -42,9 +42,9 @@ const MAX_HOPS: u8 = 16;
 pub struct PlayerDigest {
     /// The avatar.
     pub avatar: u64,
-    /// The region that owned it,
+    /// The region that owned it.
     pub region: RegionId,
-    /// at the world's time, in microseconds.
+    /// The world's time at which the region owned it, in microseconds.
     pub stamp: u64,
     /// Servers that this came over.
     pub hops: u8,

@@ -98,9 +98,9 @@ pub struct RegionCut {
     pub axis: u8,
     /// The place.
     pub at: f32,
-    /// The regions below,
+    /// The regions below the cut.
     pub low: Vec<RegionId>,
-    /// and above.
+    /// The regions above the cut.
     pub high: Vec<RegionId>,
 }
 

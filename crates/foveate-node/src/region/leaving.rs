@@ -1,7 +1,7 @@
 //! Players that leave, and sessions that their servers left: notes for standbys, recovery, belongings.
 //!
 //! A player that leaves is first written down as away, with what is kept, then its objects are removed: whatever fails in
-//! between, nothing is lost, and an avatar that stayed is removed by whoever owns it, or taken up again.
+//! between, nothing is lost, and an avatar that stayed is removed by its owner, or taken up again.
 
 use super::bus::{BusMessage, MAX_NOTES, Recipient, RegionEpoch, SessionNote};
 use super::hosting::HostedSession;

@@ -20,9 +20,9 @@ const REMEMBERED: u32 = 2_000;
 /// How far the actions of one asking region were carried out, for one object: all up to `number`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct AskMark {
-    /// The asking region,
+    /// The asking region.
     pub region: RegionId,
-    /// in this epoch.
+    /// The asking region's epoch.
     pub epoch: u32,
     /// The number.
     pub number: u64,
@@ -187,9 +187,9 @@ pub struct LogView {
     pub gone: BTreeMap<ObjectId, u32>,
     /// The first entry that was read without a gap.
     first: u64,
-    /// The snapshot that was completed last began here,
+    /// The entry at which the snapshot that was completed last began.
     begun: u64,
-    /// and the one before: entries from before that are not needed any more.
+    /// The entry at which the snapshot before that one began: earlier entries are not needed any more.
     pub needed_from: u64,
     /// What was dropped of it by this server.
     pub truncated: u64,

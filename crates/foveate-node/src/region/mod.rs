@@ -76,9 +76,9 @@ pub struct RegionSettings {
     pub hysteresis: Metres,
     /// Where the world's objects are, for looking them up; those outside are found, too, but slower.
     pub extent: Rect,
-    /// Ticks between two snapshots in a region's log,
+    /// Ticks between two snapshots in a region's log.
     pub snapshot_every: u32,
-    /// and objects in each part of one.
+    /// Objects in each part of a snapshot.
     pub snapshot_part: usize,
     /// The machine that the server runs on; 0: not known. A standby is looked for on another one.
     pub machine: u64,
@@ -126,9 +126,9 @@ pub enum MeshStep {
     DoneLogged,
     /// A snapshot is in the log.
     SnapshotLogged,
-    /// A beacon is about to be sent,
+    /// A beacon is about to be sent.
     Beacon,
-    /// or to be acknowledged.
+    /// A beacon is about to be acknowledged.
     BeaconReceived,
     /// Another standby was asked for.
     StandbyAsked,
@@ -259,11 +259,11 @@ pub enum RegionEvent {
         player: PlayerId,
         /// The session epoch.
         epoch: u32,
-        /// Live replicas of the client's that go on,
+        /// Live replicas of the client's that go on.
         kept: usize,
-        /// that have to be sent whole,
+        /// Live replicas that have to be sent whole.
         whole: usize,
-        /// of so many.
+        /// All live replicas of the client's.
         all: usize,
     },
 }
@@ -313,21 +313,21 @@ pub struct RegionCounts {
     pub malformed: u64,
     /// Messages of an epoch that is over.
     pub outdated: u64,
-    /// Objects given to other regions,
+    /// Objects given to other regions.
     pub given: u64,
-    /// and taken from them.
+    /// Objects taken from other regions.
     pub taken: u64,
     /// Regions taken over.
     pub takeovers: u64,
-    /// Changes of the layout that this server made to balance load: cuts moved,
+    /// Cuts that this server moved to balance load.
     pub moved: u64,
-    /// regions given to servers that had none,
+    /// Regions that this server gave to servers that had none.
     pub joined: u64,
-    /// regions merged into their siblings,
+    /// Regions that this server merged into their siblings.
     pub merged: u64,
-    /// regions given away by a server that is drained,
+    /// Regions that this server gave away because it is drained.
     pub left: u64,
-    /// and pairs of servers that changed places.
+    /// Pairs of servers to which this server gave each other's places.
     pub swapped: u64,
 }
 

@@ -17,9 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Between two rounds of echoes.
 pub const ECHO_EVERY: Micros = Micros(1_000_000);
-/// Servers among the nearest that are sent echoes,
+/// Servers among the nearest that are sent echoes.
 pub const ECHO_NEAREST: usize = 8;
-/// and others.
+/// Other servers that are sent echoes.
 pub const ECHO_RANDOM: usize = 2;
 /// Servers change places if what it costs falls by this share.
 pub const SWAP_GAIN: f32 = 0.15;
@@ -27,9 +27,9 @@ pub const SWAP_GAIN: f32 = 0.15;
 const MEASURED_FOR: Micros = Micros(60_000_000);
 /// Each new measurement counts this much.
 const SMOOTHING: f32 = 0.125;
-/// A standby costs as much as this more of round trip for every region that it stands by for already,
+/// A standby costs as much as this more of round trip for every region that it stands by for already.
 const DUTY: f32 = 10_000.0;
-/// and a sibling's server this much less.
+/// A standby costs as much as this less of round trip if it runs the sibling.
 const SIBLING: f32 = 10_000.0;
 /// A round trip that is not known is taken for this.
 const UNKNOWN: f32 = 200_000.0;

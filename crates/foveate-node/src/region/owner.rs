@@ -24,9 +24,9 @@ use std::sync::Arc;
 
 /// Ticks that an object which comes late is stepped for; what is older is skipped.
 pub const MAX_CATCH_UP: u32 = 8;
-/// Numbers for new objects in each tick, on average,
+/// Numbers for new objects in each tick, on average.
 const IDS_A_TICK: u64 = 16;
-/// and how many ticks' worth may be used at once.
+/// How many ticks' worth of numbers may be used at once.
 const IDS_AHEAD: u64 = 16;
 /// Entries of one append at most.
 const MAX_BATCH: usize = 512;
@@ -133,9 +133,9 @@ pub struct Flight {
 
 /// A region that this server runs.
 pub struct Region<G: Game> {
-    /// The region,
+    /// The region.
     pub id: RegionId,
-    /// and the epoch in which this server runs it.
+    /// The epoch in which this server runs it.
     pub epoch: u32,
     /// Its standby, as the layout says.
     pub standby: Option<ServerId>,
@@ -145,7 +145,7 @@ pub struct Region<G: Game> {
     pub since: Micros,
     /// The objects.
     pub simulation: Simulation<G>,
-    /// Which of them are whose.
+    /// Which of them the region owns, and which others do.
     pub rows: BTreeMap<ObjectId, Row>,
     /// What was given away and may not have arrived.
     pub transfers: BTreeMap<ObjectId, OutboundTransfer>,
@@ -177,9 +177,9 @@ pub struct Region<G: Game> {
     pub(super) points: Vec<[f32; 2]>,
     /// Whether it is being closed, and how far that has come.
     pub(super) closing: Closing,
-    /// The players whose sessions it hosts,
+    /// The players that it hosts.
     pub sessions: PlayerSessions<G>,
-    /// and what is beside.
+    /// What belongs to their sessions on region servers only.
     pub(super) hosted: BTreeMap<PlayerId, HostedSession>,
     /// Inputs for its avatars.
     pub(super) inputs: BTreeMap<ObjectId, VecDeque<RemoteInput<G::Input>>>,

@@ -1,9 +1,9 @@
-//! What the ledger knows of players: who hosts their session, or what they left.
+//! What the ledger knows of players: which region hosts their session, or what they left.
 //!
 //! A player's number follows from the name: the first number after the name's hash whose record is free or has this
-//! name. Records are never removed, so that whoever looks for a name comes by the same numbers. A name thus has one
+//! name. Records are never removed, so that every server that looks for a name comes by the same numbers. A name thus has one
 //! number and one record, and whatever is decided about a player is an append to that record which names the last
-//! one: nobody is in twice.
+//! one: no player is in twice.
 
 use super::layout::RegionId;
 use super::ledger::Subject;

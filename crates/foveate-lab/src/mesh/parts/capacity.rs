@@ -27,9 +27,9 @@ const PACE: f32 = 0.15;
 struct Held {
     regions: usize,
     players: u32,
-    /// Microseconds of a round: the busiest server's, on average,
+    /// Microseconds of the busiest server's round, on average.
     busiest: f64,
-    /// and all servers' together.
+    /// Microseconds of a round of all servers together.
     total: f64,
     /// Bytes in a second between servers, and to players.
     between: f64,

@@ -17,9 +17,9 @@ use foveate_wire::Micros;
 struct Course {
     /// Time, and the load of the busiest server, in per cent.
     busiest: Vec<(f64, f64)>,
-    /// Seconds until the busiest server is below full load after three joined,
+    /// Seconds until the busiest server is below full load after three joined.
     relieved: Option<f64>,
-    /// and until a server that was drained had left.
+    /// Seconds until a server that was drained had left.
     drained: Option<f64>,
     /// Cuts moved, newcomers, regions merged, servers that changed places.
     balanced: [u64; 4],

@@ -17,10 +17,10 @@ use foveate_wire::{Metres, Micros, ObjectId, OwnerId, Schema, Tick};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// A player's replicas count after it has watched for so many ticks,
+/// Ticks for which a player watches before its replicas count.
 const SETTLED: u32 = 40;
-/// and a replica is right if it shows what was so within so many: one round at the server, and one more for a server in
-/// between.
+/// A replica is right if it shows what was so within this many ticks: one round at the server, and one more for a
+/// server in between.
 pub const ON_ITS_WAY: usize = 2;
 /// Differences of place below this are none: two steps of precision.
 const SAME: f32 = 0.13;

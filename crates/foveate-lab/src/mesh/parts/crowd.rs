@@ -33,11 +33,11 @@ enum Answer {
 
 struct Crowded {
     helpers: usize,
-    /// Microseconds of a round: the busiest server's in all,
+    /// Microseconds of the busiest server's round.
     busiest: f64,
-    /// without what players are told: the owner's, and a helper's,
+    /// Microseconds of the owner's and of a helper's round without what players are told.
     idle: [f64; 2],
-    /// and what one player takes.
+    /// Microseconds that one player takes.
     each: f64,
     strain: f32,
     /// Bytes that one player is told in a second.
