@@ -68,15 +68,6 @@ impl Hearsay {
     }
 }
 
-/// Where new players are sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NewcomerRule {
-    /// To the region with the fewest players.
-    FewestPlayers,
-    /// To the region of the nearest server.
-    Nearest,
-}
-
 /// What was heard of players.
 #[derive(Clone, Debug, Default)]
 pub struct Gossip {
@@ -191,32 +182,6 @@ impl<G: Game> RegionServer<G> {
     /// What is known of other servers, and over how many others it came.
     pub fn server_hints(&self, now: Micros) -> impl Iterator<Item = (ServerId, &ServerStatus, u8)> {
         self.servers.statuses(now)
-    }
-
-    /// Where a new player is sent: the region and its server.
-    pub fn newcomer_region(&self, rule: NewcomerRule, now: Micros) -> Option<(RegionId, ServerId)> {
-        let (_, layout) = self.layout.as_ref()?;
-        let own = self.own_status(now);
-        let known = self.servers.statuses(now).map(|(id, status, _)| (id, status));
-        let known: BTreeMap<ServerId, &ServerStatus> =
-            known.chain([(self.me, &own)]).filter(|(_, status)| !status.leaving).collect();
-        let leaves = layout.leaves().filter_map(|(id, _)| {
-            let server = layout.get(id)?.server;
-            let status = known.get(&server)?;
-            let players = status.regions.iter().find(|it| it.region == id)?.players;
-            let rtt = if server == self.me { 0.0 } else { self.rtt(server).unwrap_or(f32::MAX) };
-            Some((players, rtt, id, server))
-        });
-        let best = leaves.min_by(|a, b| {
-            let players = a.0.cmp(&b.0);
-            let near = a.1.total_cmp(&b.1);
-            let order = match rule {
-                NewcomerRule::FewestPlayers => players.then(near),
-                NewcomerRule::Nearest => near.then(players),
-            };
-            order.then(a.2.cmp(&b.2))
-        });
-        best.map(|(_, _, id, server)| (id, server))
     }
 }
 

@@ -121,7 +121,7 @@ impl<G: Game> RegionServer<G> {
         }
     }
 
-    /// The region for a player that may begin in any: the one that another server chose, or that with the fewest players.
+    /// The region for a player that may begin in any: the one that another server chose, or [`RegionServer::newcomer_region`].
     /// Choosing again would send the player round in circles while servers know of each other's players only what was
     /// so a second ago.
     fn beginning(&self, link: Link) -> Option<RegionId> {
@@ -133,7 +133,7 @@ impl<G: Game> RegionServer<G> {
             let info = self.layout.as_ref().and_then(|(_, layout)| layout.get(*id));
             self.regions.contains_key(id) && info.is_some_and(|info| info.successor.is_none())
         };
-        wanted.filter(open).or_else(|| self.emptiest())
+        wanted.filter(open).or_else(|| self.newcomer_region())
     }
 
     fn waits_since(&self, link: Link, now: Micros) -> Micros {

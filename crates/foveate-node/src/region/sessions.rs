@@ -463,8 +463,9 @@ impl<G: Game> RegionServer<G> {
         }
     }
 
-    /// The region with the fewest players.
-    pub(super) fn emptiest(&self) -> Option<RegionId> {
+    /// The region for a new player: the one with the fewest players, then of the nearest server. Regions of servers
+    /// that are being drained come last.
+    pub(super) fn newcomer_region(&self) -> Option<RegionId> {
         let (_, layout) = self.layout.as_ref()?;
         let players = |id: RegionId, server: ServerId| match self.regions.get(&id) {
             Some(region) => region.sessions.players() as u32,
@@ -479,7 +480,15 @@ impl<G: Game> RegionServer<G> {
         };
         let open = |info: &RegionInfo| info.successor.is_none() && lives(&info.server);
         let all = layout.regions().filter(|(_, info)| open(info));
-        all.min_by_key(|(id, info)| (players(*id, info.server), *id)).map(|(id, _)| id)
+        let rank = |id: RegionId, server: ServerId| {
+            let leaves = match server == self.me {
+                true => self.balancer.is_leaving(),
+                false => self.servers.is_leaving(server),
+            };
+            let micros = if server == self.me { 0.0 } else { self.rtt(server).unwrap_or(f32::MAX) };
+            (leaves, players(id, server), micros as u64, id)
+        };
+        all.min_by_key(|(id, info)| rank(*id, info.server)).map(|(id, _)| id)
     }
 
     /// A ticket of this server's is good at another one.
