@@ -1,6 +1,6 @@
 //! Bots that walk the map like players, after Silac (`spec` §6).
 //!
-//! A bot draws a node of the map's graph by weight, takes the shortest way there, straying a
+//! A bot draws a node of the map's graph, takes the shortest way there, straying a
 //! little, waits for up to three seconds while it looks around, and draws again. It only produces
 //! an [`ArenaInput`] and moves by the same [`movement::step`] as a player: all limits of players
 //! apply to bots, and their traces are those of real avatars.

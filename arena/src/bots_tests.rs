@@ -167,28 +167,21 @@ fn waits_last_from_nothing_to_three_seconds_and_bots_look_around() {
 }
 
 #[test]
-fn bots_wait_only_at_nodes_that_have_a_weight() {
-    let mut map = ArenaMap::generate(6, 200.0, 80);
-    let count = map.graph().node_count();
-    let mut weights = vec![0.0; count];
-    for i in [3, count / 2, count - 5] {
-        weights[i] = 1.0;
-    }
-    map.graph_mut().set_weights(weights.clone()).expect("valid");
-    let graph = map.graph().clone();
-    let goals: Vec<Point> = graph
-        .node_indices()
-        .filter(|n| weights[n.0 as usize] > 0.0)
-        .map(|n| graph.node(n).place)
-        .collect();
-    let mut bots = RoamingBots::new(Arc::new(map), 30, 6);
+fn bots_wait_only_at_nodes() {
+    let map = arena(6);
+    let graph = map.graph();
+    let goals: Vec<Point> = graph.node_indices().map(|node| graph.node(node).place).collect();
+    let mut bots = RoamingBots::new(map.clone(), 30, 6);
+    let mut waited = 0;
     for _ in 0..3_000 {
         bots.step();
         for i in (0..30).filter(|&i| bots.is_waiting(i)) {
             let off = goals.iter().map(|g| g.distance(bots.position(i))).fold(f64::MAX, f64::min);
             assert!(off < STRAY + PASS + 1.5, "{off} from any goal");
+            waited += 1;
         }
     }
+    assert!(waited > 1_000, "{waited}");
 }
 
 #[test]

@@ -16,15 +16,6 @@ pub enum ArenaError {
         /// The highest rate: above it speeds are too coarse in fixed point.
         max: u32,
     },
-    /// The list of weights does not have one entry for every node.
-    #[error("{got} weights for {nodes} nodes")]
-    WeightCount { got: usize, nodes: usize },
-    /// A weight is negative, infinite or not a number, or all of them are zero.
-    #[error("weights must be finite, not negative, and not all zero (entry {index})")]
-    WeightValue {
-        /// The first invalid entry, or 0 if all are zero.
-        index: usize,
-    },
     /// The kinds of the game do not form a schema, which is a bug in the arena.
     #[error("cannot build the schema of the arena: {0}")]
     Schema(#[from] SchemaError),

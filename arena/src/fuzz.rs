@@ -136,7 +136,7 @@ pub fn peer(fate: &[u8]) -> bool {
     let mut fate = Fate(fate);
     let settings = peer::PeerSettings::new(ROUND, Metres(60.0), Vec::new());
     let new = |key: Key, name| {
-        Peer::new(Arc::clone(arena), settings.clone(), Box::new(Gullible(key)), name)
+        Peer::new(Arc::clone(arena), settings.clone(), Box::new(UnsignedSigner(key)), name)
     };
     let keys = [Key([1; 32]), Key([2; 32])];
     let (mut founder, mut newcomer) = (new(keys[0], "ada"), new(keys[1], "bob"));
@@ -182,10 +182,10 @@ pub fn peer(fate: &[u8]) -> bool {
     newcomer.is_inside()
 }
 
-/// Accepts every signature.
-struct Gullible(Key);
+/// Signs nothing and accepts every signature: over its own link a peer needs none, since the link proves its key.
+pub struct UnsignedSigner(pub Key);
 
-impl Signer for Gullible {
+impl Signer for UnsignedSigner {
     fn key(&self) -> Key {
         self.0
     }

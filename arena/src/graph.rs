@@ -1,9 +1,8 @@
-//! A weighted graph of places and the shortest ways through it.
+//! A graph of places and the shortest ways through it.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::error::ArenaError;
 use crate::geometry::Point;
 
 /// A node of a [`Graph`].
@@ -43,9 +42,6 @@ pub struct Graph {
     nodes: Vec<GraphNode>,
     starts: Vec<u32>,
     ways: Vec<Way>,
-    weights: Vec<f32>,
-    /// Running sum of the weights, to draw a node by weight.
-    cumulative: Vec<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,9 +83,7 @@ impl Graph {
             .iter()
             .map(|&pair| Way { to: NodeIx(pair.1 as u32), length: length(pair) })
             .collect();
-        let weights = vec![1.0; nodes.len()];
-        let cumulative = running_sum(&weights);
-        Graph { nodes, starts, ways, weights, cumulative }
+        Graph { nodes, starts, ways }
     }
 
     /// The number of nodes; at least 1.
@@ -117,33 +111,10 @@ impl Graph {
         &self.ways[self.starts[i] as usize..self.starts[i + 1] as usize]
     }
 
-    /// The nodes' tactical values; 1 unless set.
-    pub fn weights(&self) -> &[f32] {
-        &self.weights
-    }
-
-    /// Sets every node's tactical value: bots choose it as a goal in proportion.
-    pub fn set_weights(&mut self, weights: Vec<f32>) -> Result<(), ArenaError> {
-        if weights.len() != self.nodes.len() {
-            return Err(ArenaError::WeightCount { got: weights.len(), nodes: self.nodes.len() });
-        }
-        if let Some(index) = weights.iter().position(|w| !(w.is_finite() && *w >= 0.0)) {
-            return Err(ArenaError::WeightValue { index });
-        }
-        if weights.iter().all(|w| *w == 0.0) {
-            return Err(ArenaError::WeightValue { index: 0 });
-        }
-        self.cumulative = running_sum(&weights);
-        self.weights = weights;
-        Ok(())
-    }
-
-    /// The node at `share` (0 to 1) of the nodes' total weight: with a uniform random share, a
-    /// random node by weight.
+    /// The node at `share` (0 to 1) of all nodes: with a uniform random share, a random node.
     pub fn node_at_share(&self, share: f64) -> NodeIx {
-        let total = self.cumulative[self.cumulative.len() - 1];
-        let found = self.cumulative.partition_point(|&sum| sum <= share * total);
-        NodeIx(found.min(self.nodes.len() - 1) as u32)
+        let at = (share * self.nodes.len() as f64) as usize;
+        NodeIx(at.min(self.nodes.len() - 1) as u32)
     }
 
     /// Writes the shortest way from `from` to `to`, both included, to `out`, and returns whether
@@ -176,15 +147,6 @@ impl Graph {
         }
         false
     }
-}
-
-fn running_sum(weights: &[f32]) -> Vec<f64> {
-    let mut sum = 0.0;
-    let add = |w: &f32| {
-        sum += f64::from(*w);
-        sum
-    };
-    weights.iter().map(add).collect()
 }
 
 /// Marks the nodes of the largest component (the first one of several equal ones).
@@ -336,16 +298,11 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_drawn_by_weight_and_bad_weights_change_nothing() {
+    fn equal_shares_draw_every_node_once() {
         let nodes: Vec<GraphNode> = (0..3).map(|i| node(f64::from(i), 0.0)).collect();
-        let mut graph = graph(&nodes, &[(0, 1), (1, 2)]);
-        graph.set_weights(vec![1.0, 0.0, 3.0]).expect("valid");
-        let drawn = [0.0, 0.24, 0.26, 0.99, 1.0].map(|share| graph.node_at_share(share).0);
-        assert_eq!(drawn, [0, 0, 2, 2, 2]);
-        for bad in [vec![1.0], vec![0.0; 3], vec![1.0, -1.0, 1.0], vec![1.0, f32::NAN, 1.0]] {
-            assert!(graph.set_weights(bad).is_err());
-        }
-        assert_eq!(graph.weights(), [1.0, 0.0, 3.0]);
+        let graph = graph(&nodes, &[(0, 1), (1, 2)]);
+        let drawn = [0.0, 0.33, 0.34, 0.66, 0.67, 1.0].map(|share| graph.node_at_share(share).0);
+        assert_eq!(drawn, [0, 0, 1, 1, 2, 2]);
     }
 
     #[test]

@@ -118,11 +118,6 @@ impl ArenaMap {
         &self.graph
     }
 
-    /// The graph of ways, to set weights before the map is shared.
-    pub fn graph_mut(&mut self) -> &mut Graph {
-        &mut self.graph
-    }
-
     /// Whether nothing solid is between two points. Touching an obstacle blocks; two points outside
     /// the map see each other past it; a coordinate that is not finite sees nothing.
     pub fn line_of_sight(&self, a: Point, b: Point) -> bool {

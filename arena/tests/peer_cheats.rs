@@ -2,6 +2,7 @@
 //! peers' objects, an avatar changed against the rules. No attempt changes anything at the others,
 //! and each is counted or leads to a ban.
 
+use foveate_arena::fuzz::UnsignedSigner;
 use foveate_arena::game::Action;
 use foveate_arena::game::kinds::{AVATAR, Avatar, BASE, HEALTH, Match, Weapon};
 use foveate_arena::{Arena, Fighter, Setup, Skill};
@@ -13,7 +14,7 @@ use foveate_node::limits::ActionFault;
 use foveate_node::outbox::RecordingOutbox;
 use foveate_node::peer::identity::Sealed;
 use foveate_node::peer::wire::{Ask, PeerMessage};
-use foveate_node::peer::{Fault, Key, PeerSettings, Signer};
+use foveate_node::peer::{Fault, PeerSettings};
 use foveate_node::session::write_message;
 use foveate_wire::{Metres, Micros, ObjectId, Replicate};
 use std::sync::Arc;
@@ -22,23 +23,6 @@ const PLAYERS: usize = 8;
 const ROUND: Micros = Micros::from_millis(50);
 /// The index of the cheating peer.
 const CHEAT: usize = 3;
-
-/// Over its own link a peer needs no signature: the link proves its key.
-struct Unsigned(Key);
-
-impl Signer for Unsigned {
-    fn key(&self) -> Key {
-        self.0
-    }
-
-    fn sign(&self, _: &[u8]) -> [u8; 64] {
-        [0; 64]
-    }
-
-    fn verify(&self, _: &Key, _: &[u8], _: &[u8; 64]) -> bool {
-        true
-    }
-}
 
 fn settings(address: Vec<u8>) -> PeerSettings {
     PeerSettings::new(ROUND, Metres(100.0), address)
@@ -93,7 +77,7 @@ fn ask(node: &PlacedPeer<Arena>, forged: Forged, out: &mut RecordingOutbox) {
     let action = postcard::to_allocvec(&action).unwrap();
     let (key, turn) = (node.key, Some(by.into()));
     let ask = Ask { key, number, object: object.into(), turn, seen: 0, action };
-    let message = write_message(&PeerMessage::Ask(Sealed::new(&ask, &Unsigned(node.key)), 0));
+    let message = write_message(&PeerMessage::Ask(Sealed::new(&ask, &UnsignedSigner(node.key)), 0));
     node.peer.links().for_each(|(link, _)| out.message(link, &message));
 }
 

@@ -112,17 +112,29 @@ mod tests {
     use foveate_sync::Rounds;
     use foveate_wire::Micros;
     use foveate_wire::schema::LANE_EPOCH;
+    use std::path::PathBuf;
     use std::sync::Arc;
     use std::time::Duration;
 
-    #[test]
-    fn a_world_is_saved_whole_before_its_first_round_and_after_its_last() {
-        let folder = std::env::temp_dir().join(format!("foveate-door-{}", std::process::id()));
+    /// A game and the configuration of a server that stores it.
+    struct Stored {
+        folder: PathBuf,
+        config: Config,
+        game: Arc<Arena>,
+    }
+
+    fn stored(name: &str) -> Stored {
+        let folder = std::env::temp_dir().join(format!("foveate-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let text = "[storage]\npath = \"world.db\"\n";
-        let config =
-            Config::parse(&folder.join("foveate.toml"), text, CliOverrides::default()).unwrap();
-        let game = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
+        let file = folder.join("foveate.toml");
+        let config = Config::parse(&file, text, CliOverrides::default()).unwrap();
+        Stored { folder, config, game: Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap()) }
+    }
+
+    #[test]
+    fn a_world_is_saved_whole_before_its_first_round_and_after_its_last() {
+        let Stored { folder, config, game } = stored("authenticator");
         let mut simulation = Simulation::new(game, Rounds::every(Micros(50_000)));
         let kept = |simulation: &Simulation<Arena>| -> Kept {
             let store = &simulation.publisher.store;
@@ -143,31 +155,26 @@ mod tests {
         // All of it again at the end, whatever has changed since it was last saved.
         let mut simulation =
             Simulation::new(Arc::clone(&simulation.game), Rounds::every(Micros(50_000)));
-        let mut door = MainAuthenticator::open(&config, &mut simulation).unwrap();
+        let mut authenticator = MainAuthenticator::open(&config, &mut simulation).unwrap();
         for (id, mut lanes) in kept(&simulation) {
             lanes[LANE_EPOCH] += 1;
             let slot = simulation.publisher.store.find(id).unwrap();
             simulation.publisher.store.set_lanes(slot, &lanes).unwrap();
         }
-        door.on_close(&simulation);
-        door.close().unwrap();
+        authenticator.on_close(&simulation);
+        authenticator.close().unwrap();
         assert_eq!(saved(&simulation), kept(&simulation));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn objects_created_and_removed_at_run_time_are_so_after_a_restart() {
-        let folder = std::env::temp_dir().join(format!("foveate-made-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let text = "[storage]\npath = \"world.db\"\n";
-        let config =
-            Config::parse(&folder.join("foveate.toml"), text, CliOverrides::default()).unwrap();
-        let game = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
+        let Stored { folder, config, game } = stored("made");
         let spawn = game.populate().into_iter().find(|it| game.keeps(it.kind)).unwrap();
         let (mut made, mut there) = (Vec::new(), Vec::new());
         for run in 0..3 {
             let mut simulation = Simulation::new(Arc::clone(&game), Rounds::every(Micros(50_000)));
-            let mut door = MainAuthenticator::open(&config, &mut simulation).unwrap();
+            let mut authenticator = MainAuthenticator::open(&config, &mut simulation).unwrap();
             let store = &simulation.publisher.store;
             let kept: Vec<_> = store.iter().map(|it| it.0).filter(|id| id.is_minted()).collect();
             assert_eq!(kept, there, "run {run}");
@@ -176,34 +183,31 @@ mod tests {
             assert!(new.iter().all(|id| !made.contains(id)), "{new:?} among {made:?}");
             made.extend(new);
             there.extend(&made[made.len() - 4..]);
-            (1..=8).for_each(|tick| door.on_round(&mut simulation, Tick(tick)));
-            door.close().unwrap();
+            (1..=8).for_each(|tick| authenticator.on_round(&mut simulation, Tick(tick)));
+            authenticator.close().unwrap();
         }
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn players_are_told_when_storage_fails() {
-        let folder = std::env::temp_dir().join(format!("foveate-away-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let text = "[storage]\npath = \"world.db\"\n";
-        let config =
-            Config::parse(&folder.join("foveate.toml"), text, CliOverrides::default()).unwrap();
-        let game = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
+        let Stored { folder, config, game } = stored("away");
         let mut simulation = Simulation::new(game, Rounds::every(Micros(50_000)));
-        let mut door = MainAuthenticator::open(&config, &mut simulation).unwrap();
+        let mut authenticator = MainAuthenticator::open(&config, &mut simulation).unwrap();
         std::fs::rename(folder.join("world.db"), folder.join("moved.db")).unwrap();
-        let mut reply = door.enter(Link(1), "ada", b"");
+        let mut reply = authenticator.enter(Link(1), "ada", b"");
         let deadline = std::time::Instant::now() + Duration::from_secs(120);
         while reply == LoginReply::Pending {
             assert!(std::time::Instant::now() < deadline, "no answer");
             std::thread::sleep(Duration::from_millis(1));
-            reply = door.answered().map_or(LoginReply::Pending, |(_, reply)| reply);
+            reply = authenticator.answered().map_or(LoginReply::Pending, |(_, reply)| reply);
         }
         assert_eq!(reply, LoginReply::Rejected(Refusal::Storage));
-        assert!(door.trouble().is_some_and(|trouble| trouble.contains("was moved or deleted")));
+        assert!(
+            authenticator.trouble().is_some_and(|trouble| trouble.contains("was moved or deleted"))
+        );
         // Unsaved changes cannot be saved, since the file is gone.
-        assert!(door.close().is_err());
+        assert!(authenticator.close().is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

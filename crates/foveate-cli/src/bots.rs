@@ -39,7 +39,7 @@ const WITNESSES: usize = 16;
 /// Clients controlled by programs
 #[derive(clap::Args, Clone)]
 pub struct BotsArgs {
-    /// The server, HOST:PORT; several, parted by commas, of a world on many: bots come to all of them, and one whose
+    /// The server, HOST:PORT. For a world on several servers, a list separated by commas: bots come to all of them, and one whose
     /// session ended tries the next
     #[arg(
         long,

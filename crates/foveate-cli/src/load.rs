@@ -36,10 +36,10 @@ pub struct Load {
     /// Bytes per second to each player; 0 for no limit
     #[arg(long, default_value_t = 64_000)]
     budget: u32,
-    /// Measure instead how a flood from one address affects the others: five runs without and five with it, alternating
+    /// Measure how a flood from one address affects other clients: five runs without and five with it, alternating
     #[arg(long)]
     flood: bool,
-    /// Measure instead how hostile clients of these kinds affect the others, 31 of each kind in turn, compared with as
+    /// Measure how 31 hostile clients of each of these kinds affect other clients, compared with as
     /// many more honest ones: five runs of each, alternating
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with_all = ["flood", "bad_network", "game"])]
     hostile: Vec<HostileKind>,

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often metrics are published, and the end is looked for.
+/// Interval of publishing metrics, and of checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
 type ThreadError = Box<dyn Error + Send + Sync>;
@@ -32,40 +32,40 @@ pub struct MeshArgs {
     /// Region servers
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     regions: u32,
-    /// Configuration; `foveate config default` prints one. What is stated here counts for more
+    /// Configuration file; `foveate config default` prints one. Options given here override it
     #[arg(long)]
     config: Option<PathBuf>,
     /// Address to listen on; each further server listens on the next port
     #[arg(long)]
     listen: Option<SocketAddr>,
-    /// File to keep the world in; without one it ends with the process
+    /// File to keep the world in; without it the world ends with the process
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// Rules of the game
     #[arg(long, value_enum, default_value = "arena")]
     game: Rules,
-    /// Players at once, for whom the world is made
+    /// Most players; the world is made for this many
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     players: Option<u32>,
     /// Seed of the world
     #[arg(long)]
     seed: Option<u64>,
-    /// Ticks in a second
+    /// Ticks per second
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=120))]
     tick_hz: Option<u32>,
-    /// Let regions grow, shrink and merge as load asks for it
+    /// Let regions grow, shrink and merge with their load
     #[arg(long)]
     balance: bool,
-    /// Serve pages there, by HTTP; each further server at the next port
+    /// Serve pages by HTTP at this address; each further server uses the next port
     #[arg(long)]
     web: Option<SocketAddr>,
     /// Let operators on this machine observe everything, on a page of --web
     #[arg(long)]
     observe: bool,
-    /// Show the reports in this folder, as `foveate lab --report` makes them
+    /// Show the reports in this folder, as `foveate lab --report` writes them
     #[arg(long)]
     reports: Option<PathBuf>,
-    /// Players that this process plays itself
+    /// Bots to run in this process
     #[arg(long)]
     bots: Option<u32>,
     /// Address to serve metrics on
@@ -77,7 +77,7 @@ pub struct MeshArgs {
 const PLAYERS: u32 = 256;
 
 impl MeshArgs {
-    /// The configuration with what the command line says on top.
+    /// The configuration with the command line's options applied.
     fn settle(&self) -> Result<Config, Box<dyn Error>> {
         let told = CliOverrides { listen: self.listen, web: self.web };
         let mut config = match &self.config {
@@ -184,7 +184,7 @@ fn mesh<G: MeshGame>(args: &MeshArgs, config: Config, game: Arc<G>) -> Result<()
     })
 }
 
-/// Whether the file has a world, which must be this game's.
+/// Whether the file contains a world. It must be a world of this game.
 fn check_world<G: MeshGame>(
     file: &LedgerFile,
     game: &G,
@@ -202,7 +202,7 @@ fn check_world<G: MeshGame>(
     Ok(true)
 }
 
-/// The address of a further server: the port that is so many above.
+/// The address of a further server: the same with a higher port.
 fn nth_port(mut address: SocketAddr, nth: u16, option: &str) -> Result<SocketAddr, String> {
     if address.port() != 0 {
         let port = address.port().checked_add(nth);
@@ -235,7 +235,7 @@ impl<G: MeshGame> Mesh<'_, G> {
         }
     }
 
-    /// One server, and another in its place when it was declared dead.
+    /// Runs one server, and replaces it when it was declared dead.
     fn serve(
         &self,
         nth: u16,

@@ -48,7 +48,7 @@ pub struct PeerArgs {
     /// Name of the game; the first peer in it starts it. By default the name of what is played
     #[arg(long)]
     game: Option<String>,
-    /// How peers inform each other
+    /// How peers exchange states
     #[arg(long, value_enum, default_value = "graded")]
     gossip: Gossip,
     /// Nodes to send to in a frame, with --gossip silac
@@ -92,7 +92,7 @@ pub struct PeerArgs {
     /// How long to play, in seconds; without it, until told to stop
     #[arg(long)]
     pub seconds: Option<u64>,
-    /// Print no line about the game every second
+    /// Do not print the state of the game every second
     #[arg(long)]
     pub headless: bool,
     /// Write the objects that this peer owns to this file once a second
@@ -100,7 +100,7 @@ pub struct PeerArgs {
     pub account: Option<PathBuf>,
 }
 
-/// How peers inform each other.
+/// How peers exchange states.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Gossip {
     /// The arena: interested peers get states, the more exactly the nearer they are

@@ -7,7 +7,7 @@
 use clap::{Args, Command};
 use foveate_arena::{Arena, Fighter, Setup, Skill};
 use foveate_lab::experiments::{Done, Experiment, ExperimentError, LabHost, LabRequest};
-use foveate_lab::output::{Align, ExperimentResult, Progress, Table, Verdict};
+use foveate_lab::output::{ExperimentResult, Progress, Table, Verdict};
 use foveate_lab::report::Report;
 use foveate_node::game::{Brain, PlayerId};
 use foveate_node::server::{ServerEvent, ServerSettings};
@@ -293,41 +293,25 @@ fn finish(row: &ReplayRow, seed: u64) -> Result<Done, ExperimentError> {
     let (text, aim) =
         ("best tick on several threads, share of one", 0.2 + 0.8 / row.threads as f64);
     outcome.judge(Verdict::at_most(text, row.share, aim, "").reported_only(true));
-    let columns = [
-        ("players", Align::Right),
-        ("objects", Align::Right),
-        ("threads", Align::Right),
-        ("one thread, best ms", Align::Right),
-        ("median", Align::Right),
-        ("CPU ms", Align::Right),
-        ("several, best ms", Align::Right),
-        ("median", Align::Right),
-        ("CPU ms", Align::Right),
-        ("share, best", Align::Right),
-        ("serial", Align::Right),
-        ("at most on 8", Align::Right),
-        ("on 32", Align::Right),
-    ];
     let caption = "A tick of the arena's server: inputs, rules, events, views, packets; no links";
-    let mut table = Table::new(columns).caption(caption);
     let ms = |value: f64| format!("{value:.2}");
     let serial = row.serial_share;
     let at_most = |threads: f64| format!("{:.1}×", 1.0 / (serial + (1.0 - serial) / threads));
-    table.row([
-        row.players.to_string(),
-        row.objects.to_string(),
-        row.threads.to_string(),
-        ms(row.one_best_ms),
-        ms(row.one_ms),
-        ms(row.one_cpu_ms),
-        ms(row.many_best_ms),
-        ms(row.many_ms),
-        ms(row.many_cpu_ms),
-        ms(row.share),
-        format!("{:.1} %", 100.0 * serial),
-        at_most(8.0),
-        at_most(32.0),
-    ]);
+    let table = Table::of([row])
+        .right("players", |row| row.players.to_string())
+        .right("objects", |row| row.objects.to_string())
+        .right("threads", |row| row.threads.to_string())
+        .right("one thread, best ms", |row| ms(row.one_best_ms))
+        .right("median", |row| ms(row.one_ms))
+        .right("CPU ms", |row| ms(row.one_cpu_ms))
+        .right("several, best ms", |row| ms(row.many_best_ms))
+        .right("median", |row| ms(row.many_ms))
+        .right("CPU ms", |row| ms(row.many_cpu_ms))
+        .right("share, best", |row| ms(row.share))
+        .right("serial", |_| format!("{:.1} %", 100.0 * serial))
+        .right("at most on 8", |_| at_most(8.0))
+        .right("on 32", |_| at_most(32.0))
+        .caption(caption);
     let report = Report::new("threads", "A server's tick on several threads").table(&table);
     Ok(Done { outcome, tables: vec![table], notes: Vec::new(), report })
 }

@@ -121,14 +121,15 @@ fn create(file: &Path) -> std::io::Result<std::fs::File> {
     std::fs::OpenOptions::new().write(true).create_new(true).open(file)
 }
 
+/// Whether other users of this machine can read a file of secrets.
 #[cfg(unix)]
-fn is_exposed(opened: &std::fs::File) -> std::io::Result<bool> {
+pub(crate) fn is_exposed(opened: &std::fs::File) -> std::io::Result<bool> {
     use std::os::unix::fs::PermissionsExt;
     Ok(opened.metadata()?.permissions().mode() & 0o077 != 0)
 }
 
 #[cfg(not(unix))]
-fn is_exposed(_: &std::fs::File) -> std::io::Result<bool> {
+pub(crate) fn is_exposed(_: &std::fs::File) -> std::io::Result<bool> {
     Ok(false)
 }
 

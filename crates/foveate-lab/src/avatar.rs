@@ -1,6 +1,6 @@
 //! The object that the lab moves.
 
-use crate::movement::AvatarPose;
+use crate::movement::{AvatarPose, Movement};
 use foveate_wire::{FieldType, KindSpec, Replicate, Role, Schema, SchemaError};
 use std::sync::Arc;
 
@@ -44,6 +44,18 @@ pub struct AvatarSpec {
 }
 
 impl AvatarSpec {
+    /// The predicted avatars of a movement, without free fall, and with a facing that counts from 15° on.
+    pub fn of(movement: &impl Movement, precision: f32) -> AvatarSpec {
+        AvatarSpec {
+            precision,
+            extent: movement.extent(),
+            max_speed: movement.max_speed(),
+            motion: true,
+            fall: 0,
+            facing_floor: 15.0,
+        }
+    }
+
     /// The schema of a world of such avatars.
     pub fn schema(&self) -> Result<Arc<Schema>, SchemaError> {
         let mut kind: KindSpec = LabAvatar::spec();

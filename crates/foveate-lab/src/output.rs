@@ -26,14 +26,45 @@ pub enum Align {
     Right,
 }
 
+/// A table with one row for each item, to which columns are added.
+pub struct TableOf<T> {
+    items: Vec<T>,
+    table: Table,
+}
+
+impl<T> TableOf<T> {
+    /// Adds a column of words.
+    pub fn left(self, header: &str, cell: impl Fn(&T) -> String) -> Self {
+        self.column(header, Align::Left, cell)
+    }
+
+    /// Adds a column of numbers.
+    pub fn right(self, header: &str, cell: impl Fn(&T) -> String) -> Self {
+        self.column(header, Align::Right, cell)
+    }
+
+    fn column(mut self, header: &str, align: Align, cell: impl Fn(&T) -> String) -> Self {
+        self.table.columns.push((header.to_owned(), align));
+        for (row, item) in self.table.rows.iter_mut().zip(&self.items) {
+            row.push(cell(item));
+        }
+        self
+    }
+
+    /// Completes the table with the line above it.
+    pub fn caption(self, caption: impl Into<String>) -> Table {
+        self.table.caption(caption)
+    }
+}
+
 /// A table for people: a header, a thin rule, rows.
 ///
 /// ```
-/// use foveate_lab::output::{Align, Table};
-/// let mut table = Table::new([("policy", Align::Left), ("kB/s", Align::Right)])
+/// use foveate_lab::output::Table;
+/// let table = Table::of([("broadcast", 12.3), ("vfc", 4.1)])
+///     .left("policy", |row| row.0.to_owned())
+///     .right("kB/s", |row| row.1.to_string())
 ///     .caption("Traffic to each client");
-/// table.row(["broadcast", "12.3"]);
-/// table.row(["vfc", "4.1"]);
 /// assert_eq!(
 ///     table.to_string(),
 ///     "Traffic to each client\n\npolicy     kB/s\n─────────  ────\nbroadcast  12.3\nvfc         4.1\n"
@@ -51,6 +82,13 @@ impl Table {
     pub fn new<S: Into<String>>(columns: impl IntoIterator<Item = (S, Align)>) -> Self {
         let columns = columns.into_iter().map(|(name, align)| (name.into(), align)).collect();
         Self { caption: None, columns, rows: Vec::new() }
+    }
+
+    /// Begins a table with one row for each item; its columns follow.
+    pub fn of<T>(items: impl IntoIterator<Item = T>) -> TableOf<T> {
+        let items: Vec<T> = items.into_iter().collect();
+        let rows = vec![Vec::new(); items.len()];
+        TableOf { items, table: Self { caption: None, columns: Vec::new(), rows } }
     }
 
     /// Sets the line above the table.

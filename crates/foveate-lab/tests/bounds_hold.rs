@@ -12,17 +12,6 @@ use std::path::Path;
 
 const ROUND: Micros = Micros(50_000);
 
-fn avatar(movement: &impl Movement, precision: f32) -> AvatarSpec {
-    AvatarSpec {
-        precision,
-        extent: movement.extent(),
-        max_speed: movement.max_speed(),
-        motion: true,
-        fall: 0,
-        facing_floor: 15.0,
-    }
-}
-
 /// All presets, and VFC with a bound on missed changes.
 fn views(side: f32) -> Vec<(&'static str, View)> {
     let (near, middle) = (0.2 * side, 0.4 * side);
@@ -83,7 +72,8 @@ fn the_auditor_finds_what_the_scheduler_does_not_count() {
     let mut narrow = stated.clone();
     narrow.fields[0] = 60.0;
     for (name, kept) in [("late", late), ("narrow", narrow)] {
-        let world = World::new(make(), kept.build().unwrap(), avatar(&make(), 1.0 / 64.0), ROUND);
+        let world =
+            World::new(make(), kept.build().unwrap(), AvatarSpec::of(&make(), 1.0 / 64.0), ROUND);
         let summary = world.judged_by(stated.build().unwrap()).judge(400);
         assert_eq!(summary.scheduled, 1.0, "{name}");
         let AuditSummary { audited, .. } = summary;
@@ -104,7 +94,7 @@ fn bounds_hold_for_places_that_are_not_predicted() {
         };
         Waypoint::new(spec, 5)
     };
-    let spec = AvatarSpec { motion: false, ..avatar(&make(), 1.0 / 32.0) };
+    let spec = AvatarSpec { motion: false, ..AvatarSpec::of(&make(), 1.0 / 32.0) };
     judge(make, spec, 300);
 }
 
@@ -114,20 +104,20 @@ fn lossless_and_budget_to_spare_keeps_every_bound() {
         let spec =
             WaypointSpec { count: 24, side: 300.0, speed: [2.0, 10.0], pause, leg, rate: 20.0 };
         let make = || Waypoint::new(spec, seed);
-        judge(make, avatar(&make(), 1.0 / 64.0), 600);
+        judge(make, AvatarSpec::of(&make(), 1.0 / 64.0), 600);
     }
 }
 
 #[test]
 fn bounds_hold_for_a_crowd_that_sways_and_stops() {
     let make = || Crowd::new(24, 20.0, 5);
-    judge(make, avatar(&make(), 1.0 / 64.0), 600);
+    judge(make, AvatarSpec::of(&make(), 1.0 / 64.0), 600);
 }
 
 #[test]
 fn bounds_hold_for_walkers_among_walls() {
     let make = || Corridors::new(24, 7);
-    judge(make, avatar(&make(), 1.0 / 256.0), 800);
+    judge(make, AvatarSpec::of(&make(), 1.0 / 256.0), 800);
 }
 
 #[test]
@@ -136,7 +126,7 @@ fn bounds_hold_for_recorded_players() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/openarena_oa_dm3_16bots.csv.gz");
     let trace = Trace::read(&path).unwrap();
     let make = || Recorded::new(&trace, 50.0).unwrap();
-    let spec = AvatarSpec { fall: make().fall(0.125), ..avatar(&make(), 0.125) };
+    let spec = AvatarSpec { fall: make().fall(0.125), ..AvatarSpec::of(&make(), 0.125) };
     judge(make, spec, 1_200);
 }
 
@@ -162,7 +152,7 @@ fn bounds_hold_for_walkers_that_turn_back_at_full_speed() {
         ("by zones", patient([0.0, 0.02, 0.10], false)),
         ("by length", patient([0.0, 0.05, 0.20], true)),
     ];
-    judge_under(views, make, avatar(&make(), 1.0 / 64.0), 2_000);
+    judge_under(views, make, AvatarSpec::of(&make(), 1.0 / 64.0), 2_000);
 }
 
 /// Walkers at full speed, straight, that turn back or aside at any moment.

@@ -20,14 +20,7 @@ const BAD: LinkSpec = LinkSpec {
 fn run(link: LinkSpec, budget: Option<Bytes>, seed: u64, rounds: u32) -> (Findings, u64) {
     let movement = Crowd::new(16, 20.0, seed);
     let side = movement.side();
-    let avatar = AvatarSpec {
-        precision: 1.0 / 64.0,
-        extent: movement.extent(),
-        max_speed: movement.max_speed(),
-        motion: true,
-        fall: 0,
-        facing_floor: 15.0,
-    };
+    let avatar = AvatarSpec::of(&movement, 1.0 / 64.0);
     let policy = presets::normal(0.2 * side, 0.4 * side).build().unwrap();
     let spec = SessionSpec {
         round: ROUND,

@@ -222,11 +222,6 @@ impl Radians {
     pub const fn from_degrees(degrees: f32) -> Radians {
         Radians(degrees * (std::f32::consts::PI / 180.0))
     }
-
-    /// The angle in degrees.
-    pub const fn as_degrees(self) -> f32 {
-        self.0 * (180.0 / std::f32::consts::PI)
-    }
 }
 
 /// A count of bytes.

@@ -289,11 +289,6 @@ impl NetServer {
         self.host.endpoint.total()
     }
 
-    /// Bytes of states sent to players so far, without QUIC's overhead.
-    pub fn state_bytes(&self) -> u64 {
-        self.host.server.simulation.publisher.ever().bytes
-    }
-
     /// The policy of a view, which may refer to the app's kinds and the plugin's
     /// [`references`](ServerPlugin::references).
     pub fn policy(&self, view: &View) -> Result<Arc<dyn Policy>, ViewError> {

@@ -124,121 +124,60 @@ fn optional(value: Option<f64>, digits: usize, unit: &str) -> String {
 }
 
 fn shares_table(found: &MotionFindings) -> Table {
-    let columns = [
-        ("scenario", Align::Left),
-        ("topology", Align::Left),
-        ("variant", Align::Left),
-        ("bytes", Align::Right),
-        ("against", Align::Left),
-        ("bytes", Align::Right),
-        ("share", Align::Right),
-        ("error mean", Align::Right),
-        ("max", Align::Right),
-        ("at the end", Align::Right),
-    ];
-    let mut table = Table::new(columns).caption("A unit ordered to four targets");
-    for row in &found.shares {
-        table.row([
-            row.scenario.to_owned(),
-            row.topology.to_owned(),
-            row.variant.to_owned(),
-            row.bytes.to_string(),
-            row.against.to_owned(),
-            row.against_bytes.to_string(),
-            percent(row.share),
-            optional(row.err_mean, 3, ""),
-            optional(row.err_max, 3, ""),
-            optional(row.err_end, 3, ""),
-        ]);
-    }
-    table
+    Table::of(&found.shares)
+        .left("scenario", |row| row.scenario.to_owned())
+        .left("topology", |row| row.topology.to_owned())
+        .left("variant", |row| row.variant.to_owned())
+        .right("bytes", |row| row.bytes.to_string())
+        .left("against", |row| row.against.to_owned())
+        .right("bytes", |row| row.against_bytes.to_string())
+        .right("share", |row| percent(row.share))
+        .right("error mean", |row| optional(row.err_mean, 3, ""))
+        .right("max", |row| optional(row.err_max, 3, ""))
+        .right("at the end", |row| optional(row.err_end, 3, ""))
+        .caption("A unit ordered to four targets")
 }
 
 fn factors_table(found: &MotionFindings) -> Table {
-    let columns = [
-        ("scenario", Align::Left),
-        ("topology", Align::Left),
-        ("protocol", Align::Left),
-        ("optimisation", Align::Left),
-        ("measured", Align::Left),
-        ("off", Align::Right),
-        ("on", Align::Right),
-        ("factor", Align::Right),
-        ("source", Align::Right),
-    ];
-    let mut table = Table::new(columns).caption("What each optimisation is worth");
-    for row in &found.factors {
-        table.row([
-            row.scenario.to_owned(),
-            row.topology.to_owned(),
-            row.protocol.to_owned(),
-            row.optimisation.to_owned(),
-            row.measured.to_owned(),
-            format!("{:.0}", row.off),
-            format!("{:.0}", row.on),
-            format!("{:.2}×", row.factor),
-            optional(row.paper_factor, 2, "×"),
-        ]);
-    }
-    table
+    Table::of(&found.factors)
+        .left("scenario", |row| row.scenario.to_owned())
+        .left("topology", |row| row.topology.to_owned())
+        .left("protocol", |row| row.protocol.to_owned())
+        .left("optimisation", |row| row.optimisation.to_owned())
+        .left("measured", |row| row.measured.to_owned())
+        .right("off", |row| format!("{:.0}", row.off))
+        .right("on", |row| format!("{:.0}", row.on))
+        .right("factor", |row| format!("{:.2}×", row.factor))
+        .right("source", |row| optional(row.paper_factor, 2, "×"))
+        .caption("What each optimisation is worth")
 }
 
 fn checks_table(found: &MotionFindings) -> Table {
-    let columns = [
-        ("scenario", Align::Left),
-        ("topology", Align::Left),
-        ("variant", Align::Left),
-        ("what", Align::Left),
-        ("here", Align::Right),
-        ("source", Align::Right),
-    ];
-    let mut table = Table::new(columns).caption("Single figures of the source");
-    for row in &found.checks {
-        table.row([
-            row.scenario.to_owned(),
-            row.topology.to_owned(),
-            row.variant.to_owned(),
-            row.what.to_owned(),
-            format!("{:.2}", row.value),
-            format!("{:.0}", row.paper_value),
-        ]);
-    }
-    table
+    Table::of(&found.checks)
+        .left("scenario", |row| row.scenario.to_owned())
+        .left("topology", |row| row.topology.to_owned())
+        .left("variant", |row| row.variant.to_owned())
+        .left("what", |row| row.what.to_owned())
+        .right("here", |row| format!("{:.2}", row.value))
+        .right("source", |row| format!("{:.0}", row.paper_value))
+        .caption("Single figures of the source")
 }
 
 fn joins_table(found: &MotionFindings) -> Table {
-    let columns = [
-        ("scenario", Align::Left),
-        ("topology", Align::Left),
-        ("variant", Align::Left),
-        ("node", Align::Left),
-        ("full state", Align::Right),
-        ("peak in 100 ms", Align::Right),
-        ("budget", Align::Right),
-        ("it sends", Align::Right),
-        ("all send", Align::Right),
-        ("objects", Align::Right),
-        ("complete after", Align::Right),
-        ("nearest first", Align::Right),
-    ];
-    let mut table = Table::new(columns).caption("Joining: what the newcomer is sent");
-    for row in &found.joins {
-        table.row([
-            row.scenario.to_owned(),
-            row.topology.to_owned(),
-            row.variant.to_owned(),
-            row.node.clone(),
-            row.full_state_bytes.to_string(),
-            row.peak_100ms.to_string(),
-            row.budget_100ms.map_or(String::new(), |budget| budget.to_string()),
-            row.up_bytes.to_string(),
-            row.all_bytes.to_string(),
-            format!("{} of {}", row.first_states, row.expected_states),
-            format!("{:.2} s", row.complete_after_s),
-            row.nearest_first.map_or(String::new(), percent),
-        ]);
-    }
-    table
+    Table::of(&found.joins)
+        .left("scenario", |row| row.scenario.to_owned())
+        .left("topology", |row| row.topology.to_owned())
+        .left("variant", |row| row.variant.to_owned())
+        .left("node", |row| row.node.clone())
+        .right("full state", |row| row.full_state_bytes.to_string())
+        .right("peak in 100 ms", |row| row.peak_100ms.to_string())
+        .right("budget", |row| row.budget_100ms.map_or(String::new(), |budget| budget.to_string()))
+        .right("it sends", |row| row.up_bytes.to_string())
+        .right("all send", |row| row.all_bytes.to_string())
+        .right("objects", |row| format!("{} of {}", row.first_states, row.expected_states))
+        .right("complete after", |row| format!("{:.2} s", row.complete_after_s))
+        .right("nearest first", |row| row.nearest_first.map_or(String::new(), percent))
+        .caption("Joining: what the newcomer is sent")
 }
 
 fn streams_table(played: &[Played]) -> Table {
@@ -255,62 +194,32 @@ fn streams_table(played: &[Played]) -> Table {
 }
 
 fn traffic_table(found: &MotionFindings) -> Table {
-    let columns = [
-        ("scenario", Align::Left),
-        ("topology", Align::Left),
-        ("variant", Align::Left),
-        ("node", Align::Left),
-        ("up", Align::Right),
-        ("down", Align::Right),
-        ("up wire", Align::Right),
-        ("down wire", Align::Right),
-        ("up peak", Align::Right),
-        ("down peak", Align::Right),
-    ];
-    let mut table = Table::new(columns).caption("Bytes per node; peaks in 100 ms");
-    for row in &found.traffic {
-        table.row([
-            row.scenario.to_owned(),
-            row.topology.to_owned(),
-            row.variant.to_owned(),
-            row.node.clone(),
-            row.up_bytes.to_string(),
-            row.down_bytes.to_string(),
-            row.up_wire_bytes.to_string(),
-            row.down_wire_bytes.to_string(),
-            row.up_peak_100ms.to_string(),
-            row.down_peak_100ms.to_string(),
-        ]);
-    }
-    table
+    Table::of(&found.traffic)
+        .left("scenario", |row| row.scenario.to_owned())
+        .left("topology", |row| row.topology.to_owned())
+        .left("variant", |row| row.variant.to_owned())
+        .left("node", |row| row.node.clone())
+        .right("up", |row| row.up_bytes.to_string())
+        .right("down", |row| row.down_bytes.to_string())
+        .right("up wire", |row| row.up_wire_bytes.to_string())
+        .right("down wire", |row| row.down_wire_bytes.to_string())
+        .right("up peak", |row| row.up_peak_100ms.to_string())
+        .right("down peak", |row| row.down_peak_100ms.to_string())
+        .caption("Bytes per node; peaks in 100 ms")
 }
 
 fn pressed_table(found: &MotionFindings) -> Table {
-    let columns = [
-        ("packet", Align::Left),
-        ("packets", Align::Left),
-        ("bytes", Align::Right),
-        ("RLE", Align::Right),
-        ("Huffman", Align::Right),
-        ("source's bytes", Align::Right),
-        ("RLE", Align::Right),
-        ("Huffman", Align::Right),
-    ];
-    let mut table = Table::new(columns).caption("Compression of the source's packets");
     let of_source = |bytes: Option<usize>| bytes.map_or(String::new(), |bytes| bytes.to_string());
-    for row in &found.pressed {
-        table.row([
-            row.packet.to_owned(),
-            row.packets.to_owned(),
-            row.bytes.to_string(),
-            row.rle_bytes.to_string(),
-            row.huffman_bytes.to_string(),
-            of_source(row.paper_bytes),
-            of_source(row.paper_rle_bytes),
-            of_source(row.paper_huffman_bytes),
-        ]);
-    }
-    table
+    Table::of(&found.pressed)
+        .left("packet", |row| row.packet.to_owned())
+        .left("packets", |row| row.packets.to_owned())
+        .right("bytes", |row| row.bytes.to_string())
+        .right("RLE", |row| row.rle_bytes.to_string())
+        .right("Huffman", |row| row.huffman_bytes.to_string())
+        .right("source's bytes", |row| of_source(row.paper_bytes))
+        .right("RLE", |row| of_source(row.paper_rle_bytes))
+        .right("Huffman", |row| of_source(row.paper_huffman_bytes))
+        .caption("Compression of the source's packets")
 }
 
 /// The scenarios in which the source tests an optimisation.

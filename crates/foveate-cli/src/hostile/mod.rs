@@ -1,6 +1,6 @@
-//! Clients that mean harm, for `foveate load`: each kind does one thing as hard as its links let it.
+//! Hostile clients for `foveate load`: each kind repeats one attack as fast as its links allow.
 //!
-//! All come from one address, where the players are not, in a thread of their own.
+//! They run in a separate thread and connect from one address that no player uses.
 
 mod links;
 mod players;
@@ -13,56 +13,56 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Where they come from: not where the players are.
+/// The address that they connect from; no player uses it.
 const FROM: &str = "127.0.0.2:0";
-/// How many there are: one less than an address may have.
+/// The number of hostile clients: one less than the limit of links of an address.
 pub const HOSTILE: usize = 31;
-/// What each sends in a round, and how long a round is: more than any budget allows.
+/// Messages that each client sends in a round, which exceed every budget.
 const BURST: usize = 31;
 const ROUND: Duration = Duration::from_millis(50);
 
-/// What hostile clients do.
+/// A kind of attack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum HostileKind {
-    /// One address with garbage, handshakes without end, and links that send far more than they may.
+    /// Garbage, endless handshakes, and links far above their rate limit, from one address.
     Flood,
-    /// Players that order their units across the map, so that paths are searched.
+    /// Players that send their units across the map, which makes the server search for paths.
     Orders,
     /// Players that join, leave and join under new names.
     Churn,
-    /// Players that change their view and what they look from.
+    /// Players that change their view, and the object that they watch.
     Sweep,
     /// Players that ask for names.
     Who,
     /// Handshakes that are never finished.
     Handshakes,
-    /// Packets that carry a link's connection id, and nothing else that is right.
+    /// Invalid packets with the connection id of a real link.
     Garbage,
-    /// Half requests for pages, and many at once for the largest.
+    /// Incomplete HTTP requests, and many requests at once for the largest file.
     Http,
-    /// Messages that are too long, or none.
+    /// Messages that are too long, or random bytes.
     Malformed,
-    /// Players that fire at a past that their round trip does not explain.
+    /// Players that claim more lag compensation than their round trip allows.
     Lag,
 }
 
 impl HostileKind {
-    /// As the command line has it.
+    /// The name on the command line.
     pub fn name(self) -> String {
         format!("{self:?}").to_lowercase()
     }
 }
 
-/// What is attacked.
+/// The server under attack.
 #[derive(Clone)]
 pub struct AttackTarget {
     pub server: SocketAddr,
-    /// Where its pages are.
+    /// The address of its HTTP server.
     pub web: Option<SocketAddr>,
     pub game: Arc<Arena>,
 }
 
-/// When to stop, and how much was sent.
+/// Tells an attack when to stop, and counts what it sends.
 #[derive(Clone, Default)]
 struct Orders {
     stop: Arc<AtomicBool>,
@@ -99,10 +99,10 @@ impl Attack {
         Attack { orders, began: Instant::now(), thread: Some(thread) }
     }
 
-    /// Ends it; how much was sent in a second: packets, requests and messages.
+    /// Ends the attack. Returns the packets, requests and messages sent per second.
     pub fn end(mut self) -> f64 {
         self.orders.stop.store(true, Ordering::Relaxed);
-        // An attack that failed has said so.
+        // A failed attack has already printed its error.
         self.thread.take().into_iter().for_each(|thread| thread.join().unwrap_or(()));
         self.orders.sent.load(Ordering::Relaxed) as f64 / self.began.elapsed().as_secs_f64()
     }

@@ -126,7 +126,7 @@ fn tell<G: Game>(host: &mut Host<G>, link: LinkId, message: &Value) {
     host.endpoint.send_message(link, message.to_string().as_bytes()).unwrap_or(());
 }
 
-/// What an operator is told first.
+/// The first message to an operator.
 pub fn hello<G: Game>(
     name: &str,
     kind: &str,
@@ -187,7 +187,7 @@ fn roster<G: Game>(host: &Host<G>) -> Roster {
     present.map(row).collect()
 }
 
-/// Who is in.
+/// The list of present players.
 pub fn players(roster: &[(u32, String, String, bool)]) -> Value {
     let row = |(player, name, object, connected): &(u32, String, String, bool)| json!({ "player": player, "name": name, "object": object, "connected": connected });
     json!({ "type": "players", "players": roster.iter().map(row).collect::<Vec<_>>() })
@@ -270,7 +270,7 @@ fn yaw<G: Game>(host: &Host<G>, slot: Slot) -> f32 {
     kind.yaw.map_or(0.0, |(lane, steps)| steps_to_angle(lanes[lane], steps))
 }
 
-/// Three digits after the point: more cannot be seen, and would cost bytes.
+/// Rounds to three decimals: more cannot be seen, and would cost bytes.
 pub fn tidy(value: f32) -> f64 {
     (f64::from(value) * 1e3).round() / 1e3
 }

@@ -36,7 +36,7 @@ type ThreadError = Box<dyn Error + Send + Sync>;
 /// A region server of a world that runs on several machines
 #[derive(clap::Args)]
 pub struct RegionArgs {
-    /// Configuration, section [region]; what is stated here counts for more
+    /// Configuration file with a section [region]; options given here override it
     #[arg(long)]
     config: Option<PathBuf>,
     /// The broker, nats://HOST:PORT; several, parted by commas, for a cluster
@@ -45,7 +45,7 @@ pub struct RegionArgs {
     /// File of the broker's credentials
     #[arg(long, value_name = "FILE")]
     credentials: Option<PathBuf>,
-    /// The world to join, or to begin
+    /// The world to join, or to start
     #[arg(long)]
     world: Option<String>,
     /// File of the world's key, at least 32 random bytes; otherwise the variable FOVEATE_REGION_KEY has it
@@ -57,25 +57,25 @@ pub struct RegionArgs {
     /// Address to listen on for other region servers; by default a free port beside --listen
     #[arg(long)]
     link: Option<SocketAddr>,
-    /// Take half of the largest region at once, and keep it: load moves no borders
+    /// Take half of the largest region at the start, and do not move borders with the load
     #[arg(long)]
     fixed: bool,
     /// Rules of the game
     #[arg(long, value_enum, default_value = "arena")]
     game: Rules,
-    /// Players at once, for whom the world is made; the same at all servers
+    /// Most players; the world is made for this many. The same at all servers
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     players: Option<u32>,
     /// Seed of the world; the same at all servers
     #[arg(long)]
     seed: Option<u64>,
-    /// Serve pages there, by HTTP
+    /// Serve pages by HTTP at this address
     #[arg(long)]
     web: Option<SocketAddr>,
     /// Let operators on this machine observe everything, on a page of --web
     #[arg(long)]
     observe: bool,
-    /// How clients reach this server, if not at the addresses listened on: HOST:PORT, ws://HOST:PORT, wss://HOST
+    /// Addresses by which clients reach this server, if they differ from --listen and --web: HOST:PORT, ws://HOST:PORT, wss://HOST
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     contact: Vec<String>,
     /// Address to serve metrics, /healthz and /readyz on

@@ -55,58 +55,58 @@ const PATIENCE: u32 = 3;
 const FEEDBACK_EVERY: Micros = Micros::from_millis(90);
 /// …and waits no longer than this for a packet to travel with.
 const FEEDBACK_WITHIN: Micros = Micros::from_millis(200);
-/// Between the first two probes; then twice as long each time, up to the second.
+/// The wait between the first two probes, and the longest wait; it doubles with each probe.
 const PROBE: [Micros; 2] = [Micros::from_millis(100), Micros::from_millis(8_000)];
-/// An address that is not proved is sent at most so many times as many bytes as it sent.
+/// An unproved address is sent at most this many times the bytes that it sent.
 const AMPLIFICATION: u64 = 3;
 
-/// Which end this is.
+/// An end of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
-    /// Its server does not move.
+    /// The server that it connects to keeps its address.
     Client,
-    /// Its client may.
+    /// The client may change its address.
     Server,
 }
 
-/// What a path is made of.
+/// The parameters of a path.
 pub(crate) struct DirectSetup<'a> {
     pub(crate) side: Side,
     pub(crate) cipher: Cipher,
     pub(crate) exported: &'a [u8; EXPORTED],
-    /// Makes challenges that the other side cannot foresee.
+    /// Makes challenges that the other side cannot predict.
     pub(crate) challenges: hmac::Key,
     pub(crate) place: Place,
 }
 
-/// Where the other side is, and which of our addresses it knows.
+/// The address of the other side, and the local address that it sends to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub(crate) address: SocketAddr,
     pub(crate) source: Option<IpAddr>,
 }
 
-/// What became of a datagram.
+/// The result of sending a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Departed {
-    /// The packet is written.
+    /// The packet was written, for this place.
     Sent(Place),
-    /// The path is not usable, or the datagram too large: QUIC's.
+    /// The path is not usable or the datagram is too large: QUIC must send it.
     LeftToQuic,
-    /// The path carries no more at the moment.
+    /// The path is congested.
     Congested,
 }
 
-/// What a packet was.
+/// The contents of a received packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
-    /// A datagram, there in the packet's bytes.
+    /// A datagram, in this range of the packet's bytes.
     Datagram(Range<usize>),
-    /// Something of the path's own.
+    /// A control packet of the path.
     Control,
-    /// Nothing: came before, or is malformed or misplaced. Not the fault of its source.
+    /// A repeated, malformed or misplaced packet, for which its source is not charged.
     Ignored,
-    /// Not from the other side.
+    /// A packet that the other side did not seal.
     Forged,
 }
 
@@ -115,14 +115,14 @@ enum State {
     Active,
 }
 
-/// An address that a newer packet came from, not proved yet.
+/// An unproved address that a newer packet came from.
 struct Candidate {
     place: Place,
     number: u32,
     challenge: [u8; CHALLENGE],
     received: u64,
     sent: u64,
-    /// When it is challenged again, and when it is forgotten.
+    /// When the address is challenged again, and when it is forgotten.
     due: Micros,
     until: Micros,
 }
@@ -143,22 +143,22 @@ pub(crate) struct DirectPath {
     side: Side,
     sealer: Sealer,
     opener: Opener,
-    /// Where ids come from: of packets that are sent, and that are received.
+    /// Secrets that path ids are derived from: of sent packets, and of received ones.
     own: Secret,
     theirs: Secret,
     challenges: hmac::Key,
     challenged: u64,
     place: Place,
-    /// The number of the path that is sent on, its id, and the highest number given to a candidate.
+    /// The number of the path in use for sending, its id, and the highest number given to a candidate.
     number: u32,
     id: PathId,
     given: u32,
-    /// The highest number that packets came by.
+    /// The highest path number of a received packet.
     heard: u32,
     state: State,
     candidate: Option<Candidate>,
     rate: SendRate,
-    /// Since when feedback is owed, when it was sent last, when the newest packet came.
+    /// Since when feedback is due, when it was last sent, and when the newest packet arrived.
     owed: Option<Micros>,
     fed_back: Micros,
     newest_at: Micros,
@@ -197,32 +197,32 @@ impl DirectPath {
         }
     }
 
-    /// Whether datagrams take this path.
+    /// Whether datagrams can be sent on this path.
     pub(crate) fn is_active(&self) -> bool {
         matches!(self.state, State::Active) && !self.opener.is_exhausted()
     }
 
-    /// Where the other side was proved to be.
+    /// The proved address of the other side.
     pub(crate) fn place(&self) -> Place {
         self.place
     }
 
-    /// Numbers of paths by whose ids packets may come.
+    /// The numbers of paths that packets are accepted on.
     pub(crate) fn numbers(&self) -> RangeInclusive<u32> {
         self.heard.saturating_sub(1)..=self.heard.saturating_add(LOOK_AHEAD)
     }
 
-    /// The id that packets come by on a path.
+    /// The id of received packets on a path.
     pub(crate) fn received_id(&self, number: u32) -> PathId {
         self.theirs.path_id(number)
     }
 
-    /// What is known of the path: round trips and the bytes that may be under way, if any are known.
+    /// The smoothed and the shortest round trip, and the bytes that may be in flight, once measured.
     pub(crate) fn measured(&self) -> Option<(Micros, Micros, u64)> {
         self.rate.measured().filter(|_| self.is_active())
     }
 
-    /// Packets of ours that got lost, as far as is known.
+    /// Sent packets that are known to be lost.
     pub(crate) fn lost(&self) -> u64 {
         self.rate.lost()
     }
@@ -242,7 +242,7 @@ impl DirectPath {
         Departed::Sent(self.place)
     }
 
-    /// Takes in a packet that came by the id of path `number`. It is deciphered in place.
+    /// Handles a packet with the id of path `number`. It is decrypted in place.
     pub(crate) fn receive(
         &mut self,
         now: Micros,
@@ -374,7 +374,7 @@ impl DirectPath {
         }
     }
 
-    /// Writes a packet of the path's own into `out`, if there is one to send.
+    /// Writes the next control packet into `out`, if one is due.
     pub(crate) fn poll_transmit(&mut self, now: Micros, out: &mut Vec<u8>) -> Option<Place> {
         if self.opener.is_exhausted() {
             return None;
@@ -390,7 +390,7 @@ impl DirectPath {
             .or_else(|| self.send_feedback(now, out))
     }
 
-    /// When [`DirectPath::poll_transmit`] should be called although nothing came.
+    /// When to call [`DirectPath::poll_transmit`] next if nothing arrives.
     pub(crate) fn next_due(&self) -> Option<Micros> {
         if self.opener.is_exhausted() {
             return None;

@@ -1,7 +1,7 @@
-//! Addresses that packets came from which nobody with the keys had sealed.
+//! Source addresses of forged packets, which were not sealed with the keys of their link.
 //!
 //! A forged packet says nothing about the link that it names, so the link is not charged. Its source is: once it
-//! has used up its failures, its packets are dropped undeciphered, except where it is the proved address of the
+//! has used up its failures, its packets are dropped without decryption, except where it is the proved address of the
 //! link that they name, for then they may be the other side's.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use foveate_wire::Micros;
 use crate::admission::Origin;
 use crate::bucket::{Bucket, RateLimit};
 
-/// Sources that are remembered. While all are in use, further ones are not deciphered.
+/// Sources that are remembered. While all are in use, packets of further sources are not decrypted.
 pub const MAX_SUSPECTS: usize = 4_096;
 
 /// Failures that a source may have.

@@ -19,6 +19,7 @@ use ring::{hkdf, hmac};
 
 use super::mesh_bus::MAX_SENDERS;
 use crate::host::secret;
+use crate::keys::is_exposed;
 
 /// Bytes of a secret at least.
 const MIN_SECRET: usize = 32;
@@ -147,17 +148,6 @@ impl WorldKey {
         let key = self.derive(&[b"foveate bus 1", &sender.0.to_le_bytes(), &salt]);
         UnboundKey::new(&AES_256_GCM, &key).ok().map(LessSafeKey::new)
     }
-}
-
-#[cfg(unix)]
-fn is_exposed(opened: &std::fs::File) -> std::io::Result<bool> {
-    use std::os::unix::fs::PermissionsExt;
-    Ok(opened.metadata()?.permissions().mode() & 0o077 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_exposed(_: &std::fs::File) -> std::io::Result<bool> {
-    Ok(false)
 }
 
 /// The number of a recipient in a header; no server has number 0.

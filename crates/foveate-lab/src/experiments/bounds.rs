@@ -356,14 +356,7 @@ fn run(world: WalledWorld, case: &Case, progress: &Progress) -> Result<Findings,
     let (movement, link) =
         (ProvidedMovement(movement), case.part.link(case.demand / ROUND.as_secs()));
     let side = movement.side();
-    let avatar = AvatarSpec {
-        precision: PRECISION,
-        extent: movement.extent(),
-        max_speed: movement.max_speed(),
-        motion: true,
-        fall: 0,
-        facing_floor: 15.0,
-    };
+    let avatar = AvatarSpec::of(&movement, PRECISION);
     let short = case.part.is_short();
     let spec = SessionSpec {
         round: ROUND,

@@ -5,7 +5,7 @@ use super::rivals::{self, BitmapSize, Rival};
 use super::vfc::TraceFiles;
 use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::movement::{Movement, Recorded};
-use crate::output::{Align, ExperimentResult, Progress, Table, Verdict, write_atomically};
+use crate::output::{ExperimentResult, Progress, Table, Verdict, write_atomically};
 use crate::report::{Axis, Plot, Report, Series};
 use crate::trace::Trace;
 use crate::training::{WrittenRound, avatar_of, lanes_of, train, write_round};
@@ -324,57 +324,28 @@ const ASSUMED: &str = "Bitmap: records of 24 B written and read again, all playe
     recordings hold neither the weapon (taken as the first one) nor falling along x and y (taken as none).";
 
 fn poses_table(rows: &[CodecRow]) -> Table {
-    let columns = [
-        ("trace", Align::Left),
-        ("codec", Align::Left),
-        ("trained on", Align::Left),
-        ("baseline", Align::Right),
-        ("rounds", Align::Right),
-        ("bits/update", Align::Right),
-        ("position", Align::Right),
-        ("ideal order 0", Align::Right),
-        ("of ideal", Align::Right),
-    ];
-    let mut table =
-        Table::new(columns).caption("Bits per full pose: place to 1/8 unit, yaw and pitch to 1.5°");
-    for row in rows {
-        table.row([
-            row.trace.clone(),
-            row.codec.to_owned(),
-            row.trained_on.clone(),
-            format!("{:.0} ms", row.baseline_ms),
-            row.age_rounds.to_string(),
-            format!("{:.1}", row.bits_update),
-            format!("{:.2}", row.bits_position),
-            format!("{:.2}", row.bits_ideal_order0),
-            format!("{:.3}", row.ratio_to_ideal),
-        ]);
-    }
-    table
+    Table::of(rows)
+        .left("trace", |row| row.trace.clone())
+        .left("codec", |row| row.codec.to_owned())
+        .left("trained on", |row| row.trained_on.clone())
+        .right("baseline", |row| format!("{:.0} ms", row.baseline_ms))
+        .right("rounds", |row| row.age_rounds.to_string())
+        .right("bits/update", |row| format!("{:.1}", row.bits_update))
+        .right("position", |row| format!("{:.2}", row.bits_position))
+        .right("ideal order 0", |row| format!("{:.2}", row.bits_ideal_order0))
+        .right("of ideal", |row| format!("{:.3}", row.ratio_to_ideal))
+        .caption("Bits per full pose: place to 1/8 unit, yaw and pitch to 1.5°")
 }
 
 fn bitmap_table(measured: &[Measured]) -> Table {
-    let columns = [
-        ("trace", Align::Left),
-        ("records", Align::Right),
-        ("B/avatar", Align::Right),
-        ("source", Align::Right),
-        ("of 24 B", Align::Right),
-        ("source", Align::Right),
-    ];
-    let mut table = Table::new(columns)
-        .caption("VFC4FPS's bitmap compression of avatars that changed, without headers");
-    for Measured { bitmap, .. } in measured {
-        table.row([
-            bitmap.trace.clone(),
-            bitmap.records.to_string(),
-            format!("{:.2}", bitmap.bytes_per_avatar),
-            "18–20".to_owned(),
-            format!("{:.1} %", 100.0 * bitmap.share_of_record),
-            "76–83 %".to_owned(),
-        ]);
-    }
-    table
+    Table::of(measured.iter().map(|measured| &measured.bitmap))
+        .left("trace", |bitmap| bitmap.trace.clone())
+        .right("records", |bitmap| bitmap.records.to_string())
+        .right("B/avatar", |bitmap| format!("{:.2}", bitmap.bytes_per_avatar))
+        .right("source", |_| "18–20".to_owned())
+        .right("of 24 B", |bitmap| format!("{:.1} %", 100.0 * bitmap.share_of_record))
+        .right("source", |_| "76–83 %".to_owned())
+        .caption("VFC4FPS's bitmap compression of avatars that changed, without headers")
 }
 
 /// One of our updates takes at most this share of the bitmap's bits, whatever its baseline's age.

@@ -520,44 +520,25 @@ fn verdicts(rows: &[&MeshRow], quick: bool) -> Vec<Verdict> {
 }
 
 fn table(rows: &[&MeshRow]) -> Table {
-    let mut table = Table::new([
-        ("part", Align::Left),
-        ("servers", Align::Right),
-        ("worlds", Align::Right),
-        ("handoffs", Align::Right),
-        ("players %", Align::Right),
-        ("lost", Align::Right),
-        ("doubled", Align::Right),
-        ("forked", Align::Right),
-        ("stuck", Align::Right),
-        ("gap p99", Align::Right),
-        ("max", Align::Right),
-        ("takeovers", Align::Right),
-        ("longest s", Align::Right),
-        ("B/s a server", Align::Right),
-        ("faults", Align::Right),
-    ])
-    .caption("A world on many servers");
-    for row in rows {
-        table.row([
-            row.part.to_owned(),
-            row.servers.to_string(),
-            row.worlds.to_string(),
-            row.handoffs.to_string(),
-            format!("{:.1}", 100.0 * row.avatars as f64 / row.handoffs.max(1) as f64),
-            row.lost.to_string(),
-            row.doubled.to_string(),
-            row.forked.to_string(),
-            row.stuck.to_string(),
-            row.gap_ticks_p99.to_string(),
-            row.gap_ticks_max.to_string(),
-            row.takeovers.to_string(),
-            row.takeover_s_max.map_or(String::new(), |it| format!("{it:.2}")),
-            format!("{:.0}", row.server_bytes_s),
-            row.faults.to_string(),
-        ]);
-    }
-    table
+    Table::of(rows)
+        .left("part", |row| row.part.to_owned())
+        .right("servers", |row| row.servers.to_string())
+        .right("worlds", |row| row.worlds.to_string())
+        .right("handoffs", |row| row.handoffs.to_string())
+        .right("players %", |row| {
+            format!("{:.1}", 100.0 * row.avatars as f64 / row.handoffs.max(1) as f64)
+        })
+        .right("lost", |row| row.lost.to_string())
+        .right("doubled", |row| row.doubled.to_string())
+        .right("forked", |row| row.forked.to_string())
+        .right("stuck", |row| row.stuck.to_string())
+        .right("gap p99", |row| row.gap_ticks_p99.to_string())
+        .right("max", |row| row.gap_ticks_max.to_string())
+        .right("takeovers", |row| row.takeovers.to_string())
+        .right("longest s", |row| row.takeover_s_max.map_or(String::new(), |it| format!("{it:.2}")))
+        .right("B/s a server", |row| format!("{:.0}", row.server_bytes_s))
+        .right("faults", |row| row.faults.to_string())
+        .caption("A world on many servers")
 }
 
 fn fault_table(faults: &BTreeMap<StepFault, u64>) -> Table {

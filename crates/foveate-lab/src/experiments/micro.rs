@@ -29,14 +29,7 @@ struct Sample {
 impl Sample {
     fn new(seed: u64) -> Result<Sample, ExperimentError> {
         let mut crowd = Crowd::new(PAIRS, 20.0, seed);
-        let avatar = AvatarSpec {
-            precision: 1.0 / 64.0,
-            extent: crowd.extent(),
-            max_speed: crowd.max_speed(),
-            motion: true,
-            fall: 0,
-            facing_floor: 15.0,
-        };
+        let avatar = AvatarSpec::of(&crowd, 1.0 / 64.0);
         let schema = avatar.schema()?;
         let kind = schema.kinds()[0].clone();
         let lanes = |crowd: &Crowd| {

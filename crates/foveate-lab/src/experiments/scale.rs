@@ -8,7 +8,7 @@ mod threads;
 use super::{Done, Experiment, ExperimentError, LabHost, LabRequest, RunOptions};
 use crate::avatar::{AvatarSpec, LabAvatar};
 use crate::movement::{Crowd, Movement, Recorded, Tiled};
-use crate::output::{Align, ExperimentResult, Progress, Table, Verdict};
+use crate::output::{ExperimentResult, Progress, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use crate::trace::Trace;
 use clap::{Args, Command};
@@ -276,29 +276,15 @@ fn measure<M: Movement>(
 
 fn crowd(n: usize, seed: u64) -> Result<Bench<Crowd>, ExperimentError> {
     let movement = Crowd::new(n, RATE, seed);
-    let avatar = AvatarSpec {
-        precision: 1.0 / 64.0,
-        extent: movement.extent(),
-        max_speed: movement.max_speed(),
-        motion: true,
-        fall: 0,
-        facing_floor: 15.0,
-    };
+    let avatar = AvatarSpec::of(&movement, 1.0 / 64.0);
     Bench::new(movement, avatar)
 }
 
 fn tiled(trace: &Trace, n: usize) -> Result<Bench<Tiled>, ExperimentError> {
     let recorded = Recorded::new(trace, ROUND.as_millis())?;
     let movement = Tiled::new(recorded, &trace.bounds(), n);
-    let avatar = AvatarSpec {
-        // An eighth of a unit of the trace, as in the other experiments.
-        precision: movement.scale() / 8.0,
-        extent: movement.extent(),
-        max_speed: movement.max_speed(),
-        motion: true,
-        fall: 0,
-        facing_floor: 15.0,
-    };
+    // An eighth of a unit of the trace, as in the other experiments.
+    let avatar = AvatarSpec::of(&movement, movement.scale() / 8.0);
     Bench::new(movement, avatar)
 }
 
@@ -427,59 +413,32 @@ fn finish(
     options: RunOptions,
 ) -> Result<Done, ExperimentError> {
     let mut outcome = ExperimentResult::new("scale", options.seed);
-    let columns = [
-        ("workload", Align::Left),
-        ("N", Align::Right),
-        ("pairs", Align::Right),
-        ("in view", Align::Right),
-        ("due", Align::Right),
-        ("looked at", Align::Right),
-        ("tick ms", Align::Right),
-        ("ack", Align::Right),
-        ("write", Align::Right),
-        ("collect", Align::Right),
-        ("index", Align::Right),
-        ("grade", Align::Right),
-        ("due ms", Align::Right),
-        ("encode", Align::Right),
-        ("ns/pair", Align::Right),
-        ("naive ms", Align::Right),
-        ("naive ns/pair", Align::Right),
-        ("factor", Align::Right),
-        ("allocs", Align::Right),
-        ("B/s", Align::Right),
-        ("bits", Align::Right),
-        ("bounds scheduled", Align::Right),
-    ];
-    let mut table = Table::new(columns).caption("One thread, no IO; milliseconds per tick");
-    for row in rows {
-        outcome.push(row)?;
-        let ms = |value: f64| format!("{value:.2}");
-        table.row([
-            row.workload.to_owned(),
-            row.n.to_string(),
-            format!("{:.0}", row.pairs),
-            format!("{:.1}", row.in_view),
-            format!("{:.1} %", 100.0 * row.due_share),
-            format!("{:.0} %", 100.0 * row.looked_share),
-            ms(row.tick_ms),
-            ms(row.ack_ms),
-            ms(row.write_ms),
-            ms(row.collect_ms),
-            ms(row.index_ms),
-            ms(row.grade_ms),
-            ms(row.due_ms),
-            ms(row.encode_ms),
-            format!("{:.1}", row.tick_ms * 1e6 / row.pairs),
-            ms(row.naive_ms),
-            ms(row.naive_pair_ns),
-            format!("{:.1}×", row.factor),
-            format!("{}", row.allocs),
-            format!("{:.0}", row.bytes_per_client_s),
-            format!("{:.1}", row.bits_per_update),
-            format!("{:.2} %", 100.0 * row.bounds_scheduled),
-        ]);
-    }
+    rows.iter().try_for_each(|row| outcome.push(row))?;
+    let ms = |value: f64| format!("{value:.2}");
+    let table = Table::of(rows)
+        .left("workload", |row| row.workload.to_owned())
+        .right("N", |row| row.n.to_string())
+        .right("pairs", |row| format!("{:.0}", row.pairs))
+        .right("in view", |row| format!("{:.1}", row.in_view))
+        .right("due", |row| format!("{:.1} %", 100.0 * row.due_share))
+        .right("looked at", |row| format!("{:.0} %", 100.0 * row.looked_share))
+        .right("tick ms", |row| ms(row.tick_ms))
+        .right("ack", |row| ms(row.ack_ms))
+        .right("write", |row| ms(row.write_ms))
+        .right("collect", |row| ms(row.collect_ms))
+        .right("index", |row| ms(row.index_ms))
+        .right("grade", |row| ms(row.grade_ms))
+        .right("due ms", |row| ms(row.due_ms))
+        .right("encode", |row| ms(row.encode_ms))
+        .right("ns/pair", |row| format!("{:.1}", row.tick_ms * 1e6 / row.pairs))
+        .right("naive ms", |row| ms(row.naive_ms))
+        .right("naive ns/pair", |row| ms(row.naive_pair_ns))
+        .right("factor", |row| format!("{:.1}×", row.factor))
+        .right("allocs", |row| format!("{}", row.allocs))
+        .right("B/s", |row| format!("{:.0}", row.bytes_per_client_s))
+        .right("bits", |row| format!("{:.1}", row.bits_per_update))
+        .right("bounds scheduled", |row| format!("{:.2} %", 100.0 * row.bounds_scheduled))
+        .caption("One thread, no IO; milliseconds per tick");
     let mut notes = Vec::new();
     let mut plot =
         Plot::lines("Time of a tick").x(Axis::log("players", "")).y(Axis::log("one thread", "ms"));

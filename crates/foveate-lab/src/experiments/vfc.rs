@@ -4,7 +4,7 @@ use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parall
 use crate::audit::Findings;
 use crate::movement::{Movement, Recorded};
 use crate::net::LinkSpec;
-use crate::output::{Align, ExperimentResult, Progress, Table, Verdict};
+use crate::output::{ExperimentResult, Progress, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use crate::session::{Session, SessionSpec};
 use crate::sighted::{Rule, Sighted};
@@ -411,49 +411,32 @@ fn measure(
 }
 
 fn table(name: &str, rows: &[VfcRow]) -> Table {
-    let columns = [
-        ("view", Align::Left),
-        ("zones", Align::Left),
-        ("fewer updates", Align::Right),
-        ("fewer bytes", Align::Right),
-        ("B/s per client", Align::Right),
-        ("updates/s", Align::Right),
-        ("bits/update", Align::Right),
-        ("error p50", Align::Right),
-        ("error p95", Align::Right),
-        ("p95 by zone: ahead/aside/behind", Align::Right),
-        ("bounds scheduled", Align::Right),
-        ("audited", Align::Right),
-        ("observed", Align::Right),
-    ];
     let round = rows.first().map_or(0.0, |row| row.round_ms);
-    let mut table = Table::new(columns).caption(format!(
+    let caption = format!(
         "{name}, rounds of {round} ms, {:.3} updates relayed per player and round",
         rows.first().map_or(0.0, |row| row.relayed_per_player_round)
-    ));
-    for row in rows {
-        let fields = |fields: &Vec<f64>| {
-            let cells: Vec<String> = fields.iter().map(|degrees| format!("{degrees:.2}")).collect();
-            cells.join("/") + "°"
-        };
-        let zones: Vec<String> = row.err_deg_p95_by_class.iter().map(fields).collect();
-        table.row([
-            row.view.to_owned(),
-            row.zones.name().to_owned(),
-            format!("{:.2}×", row.ratio_schedule),
-            format!("{:.1}×", row.ratio_total),
-            format!("{:.0}", row.bytes_per_client_s),
-            format!("{:.0}", row.updates_per_client_s),
-            format!("{:.1}", row.bits_per_update),
-            format!("{:.2}°", row.err_deg_p50),
-            format!("{:.2}°", row.err_deg_p95),
-            zones.join(" "),
-            format!("{:.2} %", 100.0 * row.bounds_scheduled),
-            format!("{:.4} %", 100.0 * row.bounds_audited),
-            format!("{:.1} %", 100.0 * row.bounds_observed),
-        ]);
-    }
-    table
+    );
+    let fields = |fields: &Vec<f64>| {
+        let cells: Vec<String> = fields.iter().map(|degrees| format!("{degrees:.2}")).collect();
+        cells.join("/") + "°"
+    };
+    let zones =
+        |row: &VfcRow| -> Vec<String> { row.err_deg_p95_by_class.iter().map(fields).collect() };
+    Table::of(rows)
+        .left("view", |row| row.view.to_owned())
+        .left("zones", |row| row.zones.name().to_owned())
+        .right("fewer updates", |row| format!("{:.2}×", row.ratio_schedule))
+        .right("fewer bytes", |row| format!("{:.1}×", row.ratio_total))
+        .right("B/s per client", |row| format!("{:.0}", row.bytes_per_client_s))
+        .right("updates/s", |row| format!("{:.0}", row.updates_per_client_s))
+        .right("bits/update", |row| format!("{:.1}", row.bits_per_update))
+        .right("error p50", |row| format!("{:.2}°", row.err_deg_p50))
+        .right("error p95", |row| format!("{:.2}°", row.err_deg_p95))
+        .right("p95 by zone: ahead/aside/behind", |row| zones(row).join(" "))
+        .right("bounds scheduled", |row| format!("{:.2} %", 100.0 * row.bounds_scheduled))
+        .right("audited", |row| format!("{:.4} %", 100.0 * row.bounds_audited))
+        .right("observed", |row| format!("{:.1} %", 100.0 * row.bounds_observed))
+        .caption(caption)
 }
 
 fn describe(report: Report, name: &str, rows: &[VfcRow]) -> Report {

@@ -180,11 +180,6 @@ impl Trace {
         self.ids[player]
     }
 
-    /// The index of the player with an id.
-    pub fn player_of_id(&self, id: u32) -> Option<usize> {
-        self.ids.binary_search(&id).ok()
-    }
-
     /// The file's time of what is millisecond 0 here.
     pub fn origin_ms(&self) -> u64 {
         self.origin_ms

@@ -65,8 +65,6 @@ fn reads_players_in_order_of_id_and_samples_in_order_of_time() {
     let trace = rows("100,9,1,2,3,4,5\n100,2,-1.5,0,0,0,0\n150,9,6.25,7,8,-9,10\n").unwrap();
     assert_eq!(trace.players(), 2);
     assert_eq!((trace.player_id(0), trace.player_id(1)), (2, 9));
-    assert_eq!(trace.player_of_id(9), Some(1));
-    assert_eq!(trace.player_of_id(3), None);
     assert_eq!((trace.origin_ms(), trace.duration_ms()), (100, 50));
     let expected = Sample { t_ms: 50, pos: [6.25, 7.0, 8.0], yaw: -9.0, pitch: 10.0 };
     assert_eq!(trace.samples(1)[1], expected);

@@ -415,43 +415,34 @@ fn push_details(
 }
 
 fn claims_table(claims: &[Claim]) -> Table {
-    let columns = [("claim", Align::Left), ("source", Align::Right), ("ours", Align::Right)];
-    let mut table = Table::new(columns).caption("The source's claims");
-    for claim in claims {
-        table.row([claim.what, claim.source, &claim.ours]);
-    }
-    table
+    Table::of(claims)
+        .left("claim", |claim| claim.what.to_owned())
+        .right("source", |claim| claim.source.to_owned())
+        .right("ours", |claim| claim.ours.clone())
+        .caption("The source's claims")
 }
 
 fn choice_table(choices: &[Choice]) -> Table {
-    let columns = [
-        ("ratio", Align::Left),
-        ("", Align::Right),
-        ("near ahead", Align::Right),
-        ("far ahead", Align::Right),
-        ("near behind", Align::Right),
-        ("far behind", Align::Right),
-        ("ahead/behind", Align::Right),
-        ("near/far", Align::Right),
-        ("deviation aside", Align::Right),
-        ("13th/own", Align::Right),
-        ("nearest 13th is last", Align::Right),
-    ];
-    let caption = "1. Choice: a node's share of choices by group, over the ratios of weights";
-    let mut table = Table::new(columns).caption(caption);
-    for choice in choices {
-        let shown = [0, 8, 3, 11].map(|group| format!("{:.2} %", choice.shares[group]));
-        let mut cells = vec![choice.against.name().to_owned(), format!("{}", choice.ratio)];
-        cells.extend(shown);
-        cells.push(format!("{:.2}", choice.ahead_over_behind));
-        cells.push(format!("{:.2}", choice.near_over_far));
-        cells.push(percent(choice.deviation_aside));
-        cells.push(choice.thirteenth_over_own.map_or("–".into(), |over| format!("{over:.2}")));
+    let group = |choice: &Choice, group: usize| format!("{:.2} %", choice.shares[group]);
+    let is_last = |choice: &Choice| {
         let last = choice.nearest_is_last.filter(|_| choice.against == Against::Uplink);
-        cells.push(last.map_or("–".into(), |last| if last { "yes" } else { "no" }.to_owned()));
-        table.row(cells);
-    }
-    table
+        last.map_or("–", |last| if last { "yes" } else { "no" }).to_owned()
+    };
+    Table::of(choices)
+        .left("ratio", |choice| choice.against.name().to_owned())
+        .right("", |choice| choice.ratio.to_string())
+        .right("near ahead", |choice| group(choice, 0))
+        .right("far ahead", |choice| group(choice, 8))
+        .right("near behind", |choice| group(choice, 3))
+        .right("far behind", |choice| group(choice, 11))
+        .right("ahead/behind", |choice| format!("{:.2}", choice.ahead_over_behind))
+        .right("near/far", |choice| format!("{:.2}", choice.near_over_far))
+        .right("deviation aside", |choice| percent(choice.deviation_aside))
+        .right("13th/own", |choice| {
+            choice.thirteenth_over_own.map_or("–".into(), |over| format!("{over:.2}"))
+        })
+        .right("nearest 13th is last", |choice| is_last(choice))
+        .caption("1. Choice: a node's share of choices by group, over the ratios of weights")
 }
 
 fn games_table(caption: &str, games: &[(&SilacGame, &SilacFindings)]) -> Table {
@@ -506,52 +497,33 @@ fn games_table(caption: &str, games: &[(&SilacGame, &SilacFindings)]) -> Table {
 }
 
 fn hops_table(game: &SilacGame, found: &SilacFindings) -> Table {
-    let columns = [
-        ("hop field", Align::Right),
-        ("links", Align::Right),
-        ("first copies", Align::Right),
-        ("all copies", Align::Right),
-        ("source", Align::Right),
-    ];
-    let caption = format!("5. Hops, {} nodes", game.nodes);
-    let mut table = Table::new(columns).caption(caption);
-    for (hop, source) in ["–", "a third", "the largest share"].into_iter().enumerate() {
-        table.row([
-            hop.to_string(),
-            (hop + 1).to_string(),
-            percent(share(found.first_hops[hop], found.first_hops.iter().sum())),
-            percent(share(found.all_hops[hop], found.all_hops.iter().sum())),
-            source.to_owned(),
-        ]);
-    }
-    table
+    Table::of(["–", "a third", "the largest share"].into_iter().enumerate())
+        .right("hop field", |(hop, _)| hop.to_string())
+        .right("links", |(hop, _)| (hop + 1).to_string())
+        .right("first copies", |(hop, _)| {
+            percent(share(found.first_hops[*hop], found.first_hops.iter().sum()))
+        })
+        .right("all copies", |(hop, _)| {
+            percent(share(found.all_hops[*hop], found.all_hops.iter().sum()))
+        })
+        .right("source", |(_, source)| (*source).to_owned())
+        .caption(format!("5. Hops, {} nodes", game.nodes))
 }
 
 fn distance_table(game: &SilacGame, found: &SilacFindings) -> Table {
-    let columns = [
-        ("distance / side", Align::Right),
-        ("lost", Align::Right),
-        ("learnt after", Align::Right),
-        ("p95", Align::Right),
-        ("delay", Align::Right),
-        ("p95", Align::Right),
-        ("first copies", Align::Right),
-    ];
-    let caption = format!("4, 5. Over the distance, {} nodes", game.nodes);
-    let mut table = Table::new(columns).caption(caption);
-    for (at, bin) in found.bins.iter().enumerate().filter(|(_, bin)| bin.arrival.count() > 0) {
-        let ms = |value: f64| format!("{value:.0} ms");
-        table.row([
-            format!("{:.1}–{:.1}", at as f64 / 10.0, (at + 1) as f64 / 10.0),
-            percent(bin.lost_share()),
-            ms(bin.learnt.mean()),
-            ms(bin.learnt.quantile(0.95)),
-            ms(bin.delay.mean()),
-            ms(bin.delay.quantile(0.95)),
-            ms(bin.arrival.mean()),
-        ]);
-    }
-    table
+    let bins = found.bins.iter().enumerate().filter(|(_, bin)| bin.arrival.count() > 0);
+    let ms = |value: f64| format!("{value:.0} ms");
+    Table::of(bins)
+        .right("distance / side", |(at, _)| {
+            format!("{:.1}–{:.1}", *at as f64 / 10.0, (*at + 1) as f64 / 10.0)
+        })
+        .right("lost", |(_, bin)| percent(bin.lost_share()))
+        .right("learnt after", |(_, bin)| ms(bin.learnt.mean()))
+        .right("p95", |(_, bin)| ms(bin.learnt.quantile(0.95)))
+        .right("delay", |(_, bin)| ms(bin.delay.mean()))
+        .right("p95", |(_, bin)| ms(bin.delay.quantile(0.95)))
+        .right("first copies", |(_, bin)| ms(bin.arrival.mean()))
+        .caption(format!("4, 5. Over the distance, {} nodes", game.nodes))
 }
 
 fn join_table(found: &SilacFindings) -> Table {

@@ -4,7 +4,7 @@ use super::{
     BinRow, Broken, Done, ENOUGH, ExperimentResult, FIELDS, HIDDEN, JOINING, LONGEST_WAIT,
     Measured, Part, RISES, ROUND, RunOptions, Sees, ZONES, bin_rows,
 };
-use crate::audit::{Causes, Findings};
+use crate::audit::{Causes, Findings, SessionCoherence};
 use crate::output::{Align, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 
@@ -126,49 +126,38 @@ fn percent(share: f64) -> String {
 }
 
 fn parts_table(measured: &[Measured]) -> Table {
-    let columns = [
-        ("part", Align::Left),
-        ("view", Align::Left),
-        ("bounds scheduled", Align::Right),
-        ("audited", Align::Right),
-        ("observed", Align::Right),
-        ("latency", Align::Right),
-        ("loss", Align::Right),
-        ("unsent", Align::Right),
-        ("samples", Align::Right),
-        ("B/s", Align::Right),
-        ("longest wait", Align::Right),
-        ("accrued", Align::Right),
-        ("observed", Align::Right),
-        ("first state", Align::Right),
-        ("error p50", Align::Right),
-        ("p95", Align::Right),
-    ];
-    let mut table =
-        Table::new(columns).caption("Bounds kept, violations by cause, waits as multiples of θ′");
-    for view in measured {
-        for (part, found) in &view.parts {
-            table.row([
-                part.name().to_owned(),
-                view.sees.name().to_owned(),
-                percent(found.counters.bounds_scheduled()),
-                percent(found.bounds_audited()),
-                percent(found.bounds_observed()),
-                found.causes.latency.to_string(),
-                found.causes.loss.to_string(),
-                found.causes.budget.to_string(),
-                found.samples.to_string(),
-                format!("{:.0}", found.bytes_per_second(ROUND)),
-                format!("{:.1}×", found.longest_sender_wait),
-                format!("{:.1}×", found.longest_accrued),
-                format!("{:.1}×", found.longest_wait),
-                format!("{:.2} s", found.longest_first_wait.as_secs()),
-                format!("{:.2}°", found.degrees.quantile(0.5)),
-                format!("{:.2}°", found.degrees.quantile(0.95)),
-            ]);
-        }
-    }
-    table
+    Table::of(parts_of(measured))
+        .left("part", |it| it.part.name().to_owned())
+        .left("view", |it| it.sees.name().to_owned())
+        .right("bounds scheduled", |it| percent(it.found.counters.bounds_scheduled()))
+        .right("audited", |it| percent(it.found.bounds_audited()))
+        .right("observed", |it| percent(it.found.bounds_observed()))
+        .right("latency", |it| it.found.causes.latency.to_string())
+        .right("loss", |it| it.found.causes.loss.to_string())
+        .right("unsent", |it| it.found.causes.budget.to_string())
+        .right("samples", |it| it.found.samples.to_string())
+        .right("B/s", |it| format!("{:.0}", it.found.bytes_per_second(ROUND)))
+        .right("longest wait", |it| format!("{:.1}×", it.found.longest_sender_wait))
+        .right("accrued", |it| format!("{:.1}×", it.found.longest_accrued))
+        .right("observed", |it| format!("{:.1}×", it.found.longest_wait))
+        .right("first state", |it| format!("{:.2} s", it.found.longest_first_wait.as_secs()))
+        .right("error p50", |it| format!("{:.2}°", it.found.degrees.quantile(0.5)))
+        .right("p95", |it| format!("{:.2}°", it.found.degrees.quantile(0.95)))
+        .caption("Bounds kept, violations by cause, waits as multiples of θ′")
+}
+
+/// One part's findings under one view.
+struct PartOfView<'a> {
+    part: Part,
+    sees: Sees,
+    found: &'a Findings,
+}
+
+fn parts_of(measured: &[Measured]) -> impl Iterator<Item = PartOfView<'_>> {
+    measured.iter().flat_map(|view| {
+        let parts = view.parts.iter();
+        parts.map(|(part, found)| PartOfView { part: *part, sees: view.sees, found })
+    })
 }
 
 fn causes_table(measured: &[Measured]) -> Table {
@@ -226,73 +215,39 @@ fn cause_cells(
 }
 
 fn coherence_table(measured: &[Measured]) -> Table {
-    let columns = [
-        ("part", Align::Left),
-        ("view", Align::Left),
-        ("Δ mean", Align::Right),
-        ("Δ p95", Align::Right),
-        ("lacking", Align::Right),
-        ("Inc", Align::Right),
-        ("share", Align::Right),
-        ("noticeable", Align::Right),
-        ("Inj", Align::Right),
-    ];
-    let mut table = Table::new(columns).caption("Coherence; Δ in view radii");
-    for view in measured {
-        for (part, found) in &view.parts {
-            let coherence = &found.coherence;
-            let lacking = coherence.lacking as f64 / coherence.in_view.max(1) as f64;
-            table.row([
-                part.name().to_owned(),
-                view.sees.name().to_owned(),
-                format!("{:.5}", coherence.delta.mean()),
-                format!("{:.5}", coherence.delta.quantile(0.95)),
-                format!("{:.3} %", 100.0 * lacking),
-                format!("{:.4}", coherence.mean_inc()),
-                format!("{:.1} %", 100.0 * coherence.inc.share()),
-                format!("{:.1} %", 100.0 * coherence.noticeable.share()),
-                format!("{:.4}", coherence.mean_inj()),
-            ]);
-        }
-    }
-    table
+    let lacking = |it: &SessionCoherence| it.lacking as f64 / it.in_view.max(1) as f64;
+    Table::of(parts_of(measured))
+        .left("part", |it| it.part.name().to_owned())
+        .left("view", |it| it.sees.name().to_owned())
+        .right("Δ mean", |it| format!("{:.5}", it.found.coherence.delta.mean()))
+        .right("Δ p95", |it| format!("{:.5}", it.found.coherence.delta.quantile(0.95)))
+        .right("lacking", |it| format!("{:.3} %", 100.0 * lacking(&it.found.coherence)))
+        .right("Inc", |it| format!("{:.4}", it.found.coherence.mean_inc()))
+        .right("share", |it| format!("{:.1} %", 100.0 * it.found.coherence.inc.share()))
+        .right("noticeable", |it| format!("{:.1} %", 100.0 * it.found.coherence.noticeable.share()))
+        .right("Inj", |it| format!("{:.4}", it.found.coherence.mean_inj()))
+        .caption("Coherence; Δ in view radii")
 }
 
 fn bins_table(part: Part, sees: Sees, rows: &[BinRow]) -> Table {
-    let columns = [
-        ("distance", Align::Right),
-        ("samples", Align::Right),
-        ("error", Align::Right),
-        ("error °", Align::Right),
-        ("of nearer", Align::Right),
-        ("staleness", Align::Right),
-        ("of nearer", Align::Right),
-        ("waiting", Align::Right),
-        ("mean θ′", Align::Right),
-        ("differing", Align::Right),
-    ];
     let caption = format!("{}, {}: error and staleness by distance", part.name(), sees.name());
-    let mut table = Table::new(columns).caption(caption);
     let ratio = |ratio: Option<f64>| match ratio {
         Some(ratio) if ratio < RISES => format!("{ratio:.3} ✗"),
         Some(ratio) => format!("{ratio:.3}"),
         None => String::new(),
     };
-    for row in rows {
-        table.row([
-            format!("{:.0}–{:.0}", row.distance_from, row.distance_to),
-            row.samples.to_string(),
-            format!("{:.3}", row.mean_error),
-            format!("{:.2}°", row.mean_error_deg),
-            ratio(row.ratio_to_nearer),
-            format!("{:.3} s", row.mean_staleness_s),
-            ratio(row.staleness_ratio_to_nearer),
-            format!("{:.3} s", row.mean_wait_s),
-            format!("{:.0} ms", 1e3 * row.mean_theta_s),
-            format!("{:.0} %", 100.0 * row.differing_share),
-        ]);
-    }
-    table
+    Table::of(rows)
+        .right("distance", |row| format!("{:.0}–{:.0}", row.distance_from, row.distance_to))
+        .right("samples", |row| row.samples.to_string())
+        .right("error", |row| format!("{:.3}", row.mean_error))
+        .right("error °", |row| format!("{:.2}°", row.mean_error_deg))
+        .right("of nearer", |row| ratio(row.ratio_to_nearer))
+        .right("staleness", |row| format!("{:.3} s", row.mean_staleness_s))
+        .right("of nearer", |row| ratio(row.staleness_ratio_to_nearer))
+        .right("waiting", |row| format!("{:.3} s", row.mean_wait_s))
+        .right("mean θ′", |row| format!("{:.0} ms", 1e3 * row.mean_theta_s))
+        .right("differing", |row| format!("{:.0} %", 100.0 * row.differing_share))
+        .caption(caption)
 }
 
 fn middle(row: &BinRow) -> f64 {

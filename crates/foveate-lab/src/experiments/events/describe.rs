@@ -84,26 +84,18 @@ fn judge(outcome: &mut ExperimentResult, rows: &[Row]) {
 }
 
 fn traffic_table(rows: &[Row]) -> Table {
-    let names =
-        ["players", "happen/s", "told/s", "share", "event B/s", "all B/s", "saved", "dropped"];
-    let columns = [("part", Align::Left), ("events", Align::Left)];
-    let columns = columns.into_iter().chain(names.map(|name| (name, Align::Right)));
-    let mut table = Table::new(columns).caption("Events and bytes to one player");
-    for row in rows {
-        table.row([
-            row.part.to_owned(),
-            if row.filtered { "by place" } else { "all to all" }.to_owned(),
-            row.players.to_string(),
-            format!("{:.1}", row.happened_s),
-            format!("{:.2}", row.delivered_s),
-            format!("{:.2} %", 100.0 * row.share),
-            format!("{:.1}", row.event_bytes_s),
-            format!("{:.0}", row.bytes_s),
-            row.saved.map_or_else(String::new, |saved| format!("{saved:.1}×")),
-            row.dropped.to_string(),
-        ]);
-    }
-    table
+    Table::of(rows)
+        .left("part", |row| row.part.to_owned())
+        .left("events", |row| if row.filtered { "by place" } else { "all to all" }.to_owned())
+        .right("players", |row| row.players.to_string())
+        .right("happen/s", |row| format!("{:.1}", row.happened_s))
+        .right("told/s", |row| format!("{:.2}", row.delivered_s))
+        .right("share", |row| format!("{:.2} %", 100.0 * row.share))
+        .right("event B/s", |row| format!("{:.1}", row.event_bytes_s))
+        .right("all B/s", |row| format!("{:.0}", row.bytes_s))
+        .right("saved", |row| row.saved.map_or_else(String::new, |saved| format!("{saved:.1}×")))
+        .right("dropped", |row| row.dropped.to_string())
+        .caption("Events and bytes to one player")
 }
 
 fn audit_table(rows: &[Row]) -> Table {

@@ -1,9 +1,8 @@
 //! The tables, plots and verdicts of `foveate lab ownership`.
 
-use super::load::PeakRates;
 use super::run::{Crash, SETTLED_WITHIN, Second};
 use super::{Done, ExperimentError, OwnershipRow, RunOptions, RunResult, Size, row, sweep};
-use crate::output::{Align, ExperimentResult, Table, Verdict};
+use crate::output::{ExperimentResult, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use foveate_sync::metrics::Spread;
 
@@ -72,60 +71,29 @@ fn crash_rows(size: Size, seed: u64, crash: &Crash) -> [OwnershipRow; 2] {
 }
 
 fn table(rows: &[OwnershipRow]) -> Table {
-    let columns = [
-        "part",
-        "players",
-        "objects",
-        "seed",
-        "owned",
-        "max",
-        "B/s",
-        "sent mean",
-        "10 s",
-        "1 s",
-        "received mean",
-        "10 s",
-        "1 s",
-        "messages/s",
-        "Δ",
-        "Δ p95",
-        "agree",
-        "lack",
-        "lost",
-        "settled s",
-    ];
-    let columns =
-        columns.map(|name| (name, if name == "part" { Align::Left } else { Align::Right }));
-    let mut table = Table::new(columns).caption(
+    Table::of(rows.iter().filter(|row| !sweep::PARTS.contains(&row.part)))
+        .left("part", |row| row.part.to_owned())
+        .right("players", |row| row.players.to_string())
+        .right("objects", |row| row.objects.to_string())
+        .right("seed", |row| row.seed.to_string())
+        .right("owned", |row| format!("{:.2}", row.owned_mean))
+        .right("max", |row| row.owned_max.to_string())
+        .right("B/s", |row| format!("{:.0}", row.bytes_s))
+        .right("sent mean", |row| format!("{:.0}", row.sent.mean))
+        .right("10 s", |row| format!("{:.0}", row.sent.window))
+        .right("1 s", |row| format!("{:.0}", row.sent.second))
+        .right("received mean", |row| format!("{:.0}", row.received.mean))
+        .right("10 s", |row| format!("{:.0}", row.received.window))
+        .right("1 s", |row| format!("{:.0}", row.received.second))
+        .right("messages/s", |row| format!("{:.2}", row.protocol_s))
+        .right("Δ", |row| format!("{:.5}", row.delta))
+        .right("Δ p95", |row| format!("{:.5}", row.delta_p95))
+        .right("agree", |row| format!("{:.3}", row.agreeing))
+        .right("lack", |row| format!("{:.4}", row.lacking))
+        .right("lost", |row| row.lost.to_string())
+        .right("settled s", |row| row.settled_s.map(|s| format!("{s:.2}")).unwrap_or_default()).caption(
         "Per player and second: B/s sent on average, then the largest of one player; Δ in view radii",
-    );
-    for row in rows.iter().filter(|row| !sweep::PARTS.contains(&row.part)) {
-        let PeakRates { mean, window, second } = row.sent;
-        let received = row.received;
-        table.row([
-            row.part.to_owned(),
-            row.players.to_string(),
-            row.objects.to_string(),
-            row.seed.to_string(),
-            format!("{:.2}", row.owned_mean),
-            row.owned_max.to_string(),
-            format!("{:.0}", row.bytes_s),
-            format!("{mean:.0}"),
-            format!("{window:.0}"),
-            format!("{second:.0}"),
-            format!("{:.0}", received.mean),
-            format!("{:.0}", received.window),
-            format!("{:.0}", received.second),
-            format!("{:.2}", row.protocol_s),
-            format!("{:.5}", row.delta),
-            format!("{:.5}", row.delta_p95),
-            format!("{:.3}", row.agreeing),
-            format!("{:.4}", row.lacking),
-            row.lost.to_string(),
-            row.settled_s.map(|s| format!("{s:.2}")).unwrap_or_default(),
-        ]);
-    }
-    table
+    )
 }
 
 /// Δ over all seeds, before and after half the players crashed.

@@ -2,7 +2,7 @@
 
 use super::run::{GameSpec, Size};
 use super::{OwnershipRow, WRONG};
-use crate::output::{Align, Table, Verdict};
+use crate::output::{Table, Verdict};
 use crate::report::{Axis, Plot, Series};
 
 /// Names of the parts in rows.
@@ -48,44 +48,23 @@ pub(super) fn quick() -> Vec<(&'static str, GameSpec)> {
 }
 
 pub(super) fn table(rows: &[OwnershipRow]) -> Table {
-    let columns = [
-        ("sweep", Align::Left),
-        ("view/side", Align::Right),
-        ("players", Align::Right),
-        ("in view", Align::Right),
-        ("uplink", Align::Right),
-        ("used", Align::Right),
-        ("busiest", Align::Right),
-        ("dropped", Align::Right),
-        ("B/s", Align::Right),
-        ("sent 10 s", Align::Right),
-        ("received 10 s", Align::Right),
-        ("Δ", Align::Right),
-        ("Δ p95", Align::Right),
-        ("agree", Align::Right),
-        ("lack", Align::Right),
-    ];
-    let mut table = Table::new(columns).caption("Sweeps, per player and second; Δ in view radii");
-    for row in rows.iter().filter(|row| PARTS.contains(&row.part)) {
-        table.row([
-            row.part.to_owned(),
-            format!("{:.3}", row.view / row.side),
-            row.players.to_string(),
-            format!("{:.1}", in_view(row)),
-            row.uplink.to_string(),
-            format!("{:.1} %", 100.0 * row.uplink_share),
-            format!("{:.1} %", 100.0 * row.uplink_peak),
-            row.dropped.to_string(),
-            format!("{:.0}", row.bytes_s),
-            format!("{:.0}", row.sent.window),
-            format!("{:.0}", row.received.window),
-            format!("{:.5}", row.delta),
-            format!("{:.5}", row.delta_p95),
-            format!("{:.3}", row.agreeing),
-            format!("{:.4}", row.lacking),
-        ]);
-    }
-    table
+    Table::of(rows.iter().filter(|row| PARTS.contains(&row.part)))
+        .left("sweep", |row| row.part.to_owned())
+        .right("view/side", |row| format!("{:.3}", row.view / row.side))
+        .right("players", |row| row.players.to_string())
+        .right("in view", |row| format!("{:.1}", in_view(row)))
+        .right("uplink", |row| row.uplink.to_string())
+        .right("used", |row| format!("{:.1} %", 100.0 * row.uplink_share))
+        .right("busiest", |row| format!("{:.1} %", 100.0 * row.uplink_peak))
+        .right("dropped", |row| row.dropped.to_string())
+        .right("B/s", |row| format!("{:.0}", row.bytes_s))
+        .right("sent 10 s", |row| format!("{:.0}", row.sent.window))
+        .right("received 10 s", |row| format!("{:.0}", row.received.window))
+        .right("Δ", |row| format!("{:.5}", row.delta))
+        .right("Δ p95", |row| format!("{:.5}", row.delta_p95))
+        .right("agree", |row| format!("{:.3}", row.agreeing))
+        .right("lack", |row| format!("{:.4}", row.lacking))
+        .caption("Sweeps, per player and second; Δ in view radii")
 }
 
 /// Number of other players in view, if they were spread evenly over a world without borders.

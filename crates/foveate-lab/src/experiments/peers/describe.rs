@@ -2,7 +2,7 @@
 
 use super::liars::{Harm, Lie};
 use super::{Done, ExperimentError, LieRow, PeersRow, RunOptions, RunResult, TamperedRow};
-use crate::output::{Align, ExperimentResult, Table, Verdict};
+use crate::output::{ExperimentResult, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 
 /// How much worse coherence of honest peers may be, as a share.
@@ -132,80 +132,41 @@ fn tampered_verdicts(row: &TamperedRow) -> [Verdict; 2] {
 }
 
 fn game_table(rows: &[&PeersRow]) -> Table {
-    let columns = [
-        "part",
-        "nodes",
-        "links",
-        "B/s",
-        "most",
-        "packets/s",
-        "Inc",
-        "share",
-        "Inj",
-        "lost near",
-        "near ms",
-        "far ms",
-        "join all s",
-        "join near s",
-        "seen",
-        "uplink",
-    ];
-    let columns =
-        columns.map(|name| (name, if name == "part" { Align::Left } else { Align::Right }));
-    let mut table = Table::new(columns).caption("Graded gossip");
     let optional = |value: Option<f64>| value.map(|s| format!("{s:.2}")).unwrap_or_default();
-    for row in rows {
-        table.row([
-            row.part.to_owned(),
-            row.nodes.to_string(),
-            row.fanout.to_string(),
-            format!("{:.0}", row.bytes_s),
-            format!("{:.0}", row.bytes_s_max),
-            format!("{:.0}", row.packets_s),
-            format!("{:.4}", row.inc),
-            format!("{:.4}", row.inc_share),
-            format!("{:.5}", row.inj),
-            format!("{:.4}", row.lost_near),
-            format!("{:.1}", row.delay_near_ms),
-            format!("{:.0}", row.delay_far_ms),
-            optional(row.join_all_s),
-            optional(row.join_near_s),
-            format!("{:.4}", row.seen_share),
-            format!("{:.3}", row.uplink_share),
-        ]);
-    }
-    table
+    Table::of(rows)
+        .left("part", |row| row.part.to_owned())
+        .right("nodes", |row| row.nodes.to_string())
+        .right("links", |row| row.fanout.to_string())
+        .right("B/s", |row| format!("{:.0}", row.bytes_s))
+        .right("most", |row| format!("{:.0}", row.bytes_s_max))
+        .right("packets/s", |row| format!("{:.0}", row.packets_s))
+        .right("Inc", |row| format!("{:.4}", row.inc))
+        .right("share", |row| format!("{:.4}", row.inc_share))
+        .right("Inj", |row| format!("{:.5}", row.inj))
+        .right("lost near", |row| format!("{:.4}", row.lost_near))
+        .right("near ms", |row| format!("{:.1}", row.delay_near_ms))
+        .right("far ms", |row| format!("{:.0}", row.delay_far_ms))
+        .right("join all s", |row| optional(row.join_all_s))
+        .right("join near s", |row| optional(row.join_near_s))
+        .right("seen", |row| format!("{:.4}", row.seen_share))
+        .right("uplink", |row| format!("{:.3}", row.uplink_share))
+        .caption("Graded gossip")
 }
 
 fn lie_table(rows: &[LieRow]) -> Table {
-    let columns = [
-        ("lie", Align::Left),
-        ("seeds", Align::Right),
-        ("Δ honest", Align::Right),
-        ("Δ lied to", Align::Right),
-        ("change", Align::Right),
-        ("peers that met it", Align::Right),
-        ("detected by", Align::Right),
-        ("longest exposure s", Align::Right),
-        ("detected after s", Align::Right),
-        ("reason", Align::Left),
-        ("honest peers accused", Align::Right),
-    ];
-    let mut table = Table::new(columns).caption("Lying peers");
-    for row in rows {
-        table.row([
-            row.lie.to_owned(),
-            row.seeds.to_string(),
-            format!("{:.5}", row.delta_honest),
-            format!("{:.5}", row.delta_lied_to),
-            format!("{:+.1} %", 100.0 * row.change),
-            row.met.to_string(),
-            format!("{:.1} %", 100.0 * row.named_share),
-            format!("{:.1}", row.shown_s),
-            row.named_after_s.map(|s| format!("{s:.1}")).unwrap_or_default(),
-            row.named_for.clone().unwrap_or_default(),
-            row.wronged.to_string(),
-        ]);
-    }
-    table
+    Table::of(rows)
+        .left("lie", |row| row.lie.to_owned())
+        .right("seeds", |row| row.seeds.to_string())
+        .right("Δ honest", |row| format!("{:.5}", row.delta_honest))
+        .right("Δ lied to", |row| format!("{:.5}", row.delta_lied_to))
+        .right("change", |row| format!("{:+.1} %", 100.0 * row.change))
+        .right("peers that met it", |row| row.met.to_string())
+        .right("detected by", |row| format!("{:.1} %", 100.0 * row.named_share))
+        .right("longest exposure s", |row| format!("{:.1}", row.shown_s))
+        .right("detected after s", |row| {
+            row.named_after_s.map(|s| format!("{s:.1}")).unwrap_or_default()
+        })
+        .left("reason", |row| row.named_for.clone().unwrap_or_default())
+        .right("honest peers accused", |row| row.wronged.to_string())
+        .caption("Lying peers")
 }

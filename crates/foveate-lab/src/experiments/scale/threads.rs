@@ -6,7 +6,7 @@
 use super::{Bench, StageTimes};
 use crate::experiments::LabHost;
 use crate::movement::Movement;
-use crate::output::{Align, Table, Verdict};
+use crate::output::{Table, Verdict};
 use foveate_sync::Threads;
 use foveate_sync::metrics::PipelineStage;
 use serde::Serialize;
@@ -134,47 +134,25 @@ pub fn compare<M: Movement>(
 
 /// The comparisons as a table.
 pub fn table(rows: &[ThreadsRow]) -> Table {
-    let columns = [
-        ("workload", Align::Left),
-        ("N", Align::Right),
-        ("threads", Align::Right),
-        ("one thread, best ms", Align::Right),
-        ("median", Align::Right),
-        ("CPU ms", Align::Right),
-        ("several, best ms", Align::Right),
-        ("median", Align::Right),
-        ("CPU ms", Align::Right),
-        ("faster, best", Align::Right),
-        ("median", Align::Right),
-        ("serial ms", Align::Right),
-        ("share", Align::Right),
-        ("at most on 8", Align::Right),
-        ("on 32", Align::Right),
-        ("allocs", Align::Right),
-    ];
     let caption = "The same rounds on one thread and on several, in turn; milliseconds per tick";
-    let mut table = Table::new(columns).caption(caption);
-    for row in rows {
-        let ms = |value: f64| format!("{value:.2}");
-        let times = |value: f64| format!("{value:.2}×");
-        table.row([
-            row.workload.to_owned(),
-            row.n.to_string(),
-            row.threads.to_string(),
-            ms(row.one_best_ms),
-            ms(row.one_ms),
-            ms(row.one_cpu_ms),
-            ms(row.many_best_ms),
-            ms(row.many_ms),
-            ms(row.many_cpu_ms),
-            times(row.speed_up()),
-            times(row.one_ms / row.many_ms),
-            ms(row.serial_ms),
-            format!("{:.1} %", 100.0 * row.serial_share),
-            times(row.at_most(8.0)),
-            times(row.at_most(32.0)),
-            format!("{:.2}", row.allocs),
-        ]);
-    }
-    table
+    let ms = |value: f64| format!("{value:.2}");
+    let times = |value: f64| format!("{value:.2}×");
+    Table::of(rows)
+        .left("workload", |row| row.workload.to_owned())
+        .right("N", |row| row.n.to_string())
+        .right("threads", |row| row.threads.to_string())
+        .right("one thread, best ms", |row| ms(row.one_best_ms))
+        .right("median", |row| ms(row.one_ms))
+        .right("CPU ms", |row| ms(row.one_cpu_ms))
+        .right("several, best ms", |row| ms(row.many_best_ms))
+        .right("median", |row| ms(row.many_ms))
+        .right("CPU ms", |row| ms(row.many_cpu_ms))
+        .right("faster, best", |row| times(row.speed_up()))
+        .right("median", |row| times(row.one_ms / row.many_ms))
+        .right("serial ms", |row| ms(row.serial_ms))
+        .right("share", |row| format!("{:.1} %", 100.0 * row.serial_share))
+        .right("at most on 8", |row| times(row.at_most(8.0)))
+        .right("on 32", |row| times(row.at_most(32.0)))
+        .right("allocs", |row| format!("{:.2}", row.allocs))
+        .caption(caption)
 }
