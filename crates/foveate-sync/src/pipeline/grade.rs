@@ -243,8 +243,8 @@ impl Look {
         if !observer.interactions.is_empty() {
             return None; // what one has to do with is of interest from afar
         }
-        let (_, square) = nearest(&observer.pivots, hot.pos).filter(|_| hot.alive && hot.placed)?;
-        (square > self.reach.0 * self.reach.0).then(|| Metres(square.sqrt()))
+        let nearest = nearest(&observer.pivots, hot.pos).filter(|_| hot.alive && hot.placed)?;
+        (!nearest.is_within(self.reach)).then(|| nearest.distance())
     }
 
     /// How often the pair has to be looked at while its replica is right. A difference may arise in the round
@@ -312,13 +312,13 @@ impl Look {
         if !hot.placed {
             return Opinion::anywhere(Some(Grade::EXACT));
         }
-        let Some((pivot, _)) = nearest(&observer.pivots, hot.pos) else {
+        let Some(nearest) = nearest(&observer.pivots, hot.pos) else {
             return Opinion::anywhere(None);
         };
         if own {
             return Opinion::anywhere(observer.own_objects.then_some(Grade::EXACT));
         }
-        let sight = self.sight(observer, store, slot, pivot);
+        let sight = self.sight(observer, store, slot, nearest);
         let (distance, factor) = (sight.distance, self.give_way.factor(sight.distance));
         let grade = observer.policy.grade(&sight);
         let grade = if factor > 1.0 { grade.map(|grade| grade.loosened(factor)) } else { grade };
@@ -328,16 +328,16 @@ impl Look {
     /// Whether the policy lets the observer know by which change an object went out of reach.
     #[cold]
     fn tells_leaving(&self, observer: &Observer, store: &Store, slot: Slot) -> bool {
-        nearest(&observer.pivots, store.hot[slot.at()].pos).is_some_and(|(pivot, _)| {
-            observer.policy.tells_leaving(&self.sight(observer, store, slot, pivot))
+        nearest(&observer.pivots, store.hot[slot.at()].pos).is_some_and(|nearest| {
+            observer.policy.tells_leaving(&self.sight(observer, store, slot, nearest))
         })
     }
 
     /// What a policy sees of a pair.
     #[inline]
-    fn sight(&self, observer: &Observer, store: &Store, slot: Slot, pivot: &Pivot) -> Sight {
+    fn sight(&self, observer: &Observer, store: &Store, slot: Slot, nearest: Nearest<'_>) -> Sight {
+        let (pivot, distance) = (nearest.pivot, nearest.distance());
         let hot = &store.hot[slot.at()];
-        let distance = hot.pos.distance(pivot.at);
         let ahead = |axis: usize| (hot.pos[axis] - pivot.at[axis]) * pivot.facing[axis];
         let ahead = ahead(0) + ahead(1) + ahead(2);
         Sight {
@@ -395,16 +395,33 @@ impl Look {
     }
 }
 
-/// The nearest pivot, and the square of its distance.
+/// The pivot of an observer that is nearest to a point.
+pub(super) struct Nearest<'a> {
+    pub pivot: &'a Pivot,
+    /// The square of its distance to the point.
+    square: f32,
+}
+
+impl Nearest<'_> {
+    #[inline]
+    fn distance(&self) -> Metres {
+        Metres(self.square.sqrt())
+    }
+
+    #[inline]
+    pub fn is_within(&self, reach: Metres) -> bool {
+        self.square <= reach.0 * reach.0
+    }
+}
+
 #[inline]
-pub(super) fn nearest(pivots: &[Pivot], pos: Position) -> Option<(&Pivot, f32)> {
-    let square = |pivot: &Pivot| pos.square_distance(pivot.at);
-    let (first, rest) = pivots.split_first()?;
-    let mut best = (first, square(first));
+pub(super) fn nearest(pivots: &[Pivot], pos: Position) -> Option<Nearest<'_>> {
+    let (pivot, rest) = pivots.split_first()?;
+    let mut best = Nearest { pivot, square: pos.square_distance(pivot.at) };
     for pivot in rest {
-        let square = square(pivot);
-        if square < best.1 {
-            best = (pivot, square);
+        let square = pos.square_distance(pivot.at);
+        if square < best.square {
+            best = Nearest { pivot, square };
         }
     }
     Some(best)
@@ -432,8 +449,7 @@ fn refresh(observer: &mut Observer, round: &RoundInputs<'_>, scratch: &mut Scrat
         if stale || !hot.alive {
             wake.set(tick);
         }
-        let near =
-            nearest(&observer.pivots, hot.pos).is_some_and(|(_, square)| square <= wide.0 * wide.0);
+        let near = nearest(&observer.pivots, hot.pos).is_some_and(|it| it.is_within(wide));
         let keep = hot.alive && (near || !hot.placed);
         if wake.mode == Mode::Watched && !keep {
             observer.drop_pair(at, store);
@@ -451,7 +467,7 @@ fn refresh(observer: &mut Observer, round: &RoundInputs<'_>, scratch: &mut Scrat
         let (met, hot) = (&mut scratch.met[slot.at()], &store.hot[slot.at()]);
         let near = !within.0.is_finite()
             || !hot.placed
-            || nearest(pivots, hot.pos).is_some_and(|(_, square)| square <= within.0 * within.0);
+            || nearest(pivots, hot.pos).is_some_and(|it| it.is_within(within));
         if near && hot.alive && *met != search {
             *met = search;
             push_tight(pairs, Pair::watch(tick));

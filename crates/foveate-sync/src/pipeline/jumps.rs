@@ -57,8 +57,7 @@ pub(super) fn meet_jumped(observer: &mut Observer, round: &RoundInputs<'_>, scra
     }
     let reach = observer.policy.reach() * (1.0 + MARGIN);
     let near = |pivots: &[Pivot], pos: Position| {
-        !reach.0.is_finite()
-            || nearest(pivots, pos).is_some_and(|(_, square)| square <= reach.0 * reach.0)
+        !reach.0.is_finite() || nearest(pivots, pos).is_some_and(|it| it.is_within(reach))
     };
     let (tick, before) = (store.tick(), observer.pair_states.len());
     let Observer { pairs, pair_states, next_checks, pivots, .. } = observer;

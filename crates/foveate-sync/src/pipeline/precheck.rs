@@ -4,7 +4,7 @@
 //! grade. Finding that out takes two distances and a few comparisons on what lies side by side in
 //! memory; only the others are graded (`docs/adr/0004-look-at-every-pair-cheaply.md`).
 
-use super::grade::{LEAST_WAY, nearest};
+use super::grade::{LEAST_WAY, Nearest, nearest};
 use crate::deviation;
 use crate::interest::Pivot;
 use crate::schedule::{Mode, NextCheck, Observer, PairState, Tallies};
@@ -152,7 +152,7 @@ impl Quiet {
         }
         if let Some(cosine) = gate.patience.off_axis() {
             // A head is turned at any moment.
-            let off_axis = nearest(pivots, hot.pos).is_some_and(|(pivot, _)| {
+            let off_axis = nearest(pivots, hot.pos).is_some_and(|Nearest { pivot, .. }| {
                 let ahead = |axis: usize| (hot.pos[axis] - pivot.at[axis]) * pivot.facing[axis];
                 ahead(0) + ahead(1) + ahead(2) < cosine * distance.0
             });
@@ -178,8 +178,9 @@ pub(super) struct SeenError {
 
 impl SeenError {
     /// Rounds for which the replica stays off by less than a share of the distance, if it and its object part at full
-    /// speed each while object and pivot come nearer at theirs.
-    #[inline]
+    /// speed each while object and pivot come nearer at theirs. Rarely needed: inlined, it would take registers from the
+    /// look at every pair.
+    #[inline(never)]
     pub fn rounds_within(self, share: f32, hot: &ObjectState, slack: Metres) -> f32 {
         if share.is_infinite() {
             return f32::INFINITY;
