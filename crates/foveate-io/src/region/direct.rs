@@ -1,9 +1,8 @@
 //! Direct links between servers: QUIC, both ends proved by the world's key.
 //!
-//! The server with the lower number dials. Each end challenges the other and is believed once the answer is right; what
-//! comes before is dropped. The proof only keeps strangers from using up links: what is sent over them is made with
-//! the world's key as well. Ends say something every 100 ms; a link that has been silent for longer than that three
-//! times over is not fresh.
+//! The server with the lower number dials. Each end challenges the other and is believed once the answer is right;
+//! messages that come before are dropped. The proof only keeps strangers from using up links: messages are sealed with
+//! the world's key as well. Each end sends a ping every 100 ms; a link that was silent for 300 ms is not fresh.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -23,32 +22,32 @@ use crate::identity::{Certificate, Trust};
 use crate::options::{EndpointOptions, Limits};
 use crate::slots::LinkId;
 
-/// Servers that are linked at most.
+/// The most servers that are linked.
 pub const MAX_DIRECT_LINKS: usize = 256;
-/// Messages that wait to be looked at.
+/// The most received messages that wait for [`DirectLinks::poll`].
 const MAX_DIRECT_WAITING: usize = 16_384;
 
-/// Between two signs of life on a link.
+/// Time between two pings on a link.
 const PING_EVERY: Duration = Duration::from_millis(100);
-/// A link that was silent for longer is not fresh.
+/// A link that was silent for this long is not fresh.
 const FRESH: Duration = Duration::from_millis(300);
-/// A link whose other end has not proved itself by then is closed,
+/// A link whose other end has not proved that it has the key is closed after this.
 const PROVE_WITHIN: Duration = Duration::from_secs(3);
-/// and a server that could not be reached is dialled again after this.
+/// A server without a link is dialled again after this.
 const REDIAL: Duration = Duration::from_secs(1);
 
-/// The first byte of what is sent on a link.
+// The first byte of each message on a link.
 const PING: u8 = 0;
 const CHALLENGE: u8 = 1;
 const PROOF: u8 = 2;
 const FRAME: u8 = 3;
 
-/// Where servers are reached by others.
+/// Where a server is reached by other servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirectOptions {
     /// The address to listen on.
     pub listen: SocketAddr,
-    /// The address that others are told; by default the one that is listened on.
+    /// The address that other servers are told. Default: the one that is listened on.
     pub advertise: Option<SocketAddr>,
 }
 
@@ -62,7 +61,7 @@ enum Side {
 type Place = (Side, LinkId);
 
 struct DirectLink {
-    /// What the other end must answer to.
+    /// The challenge that was sent to the other end.
     nonce: [u8; 16],
     /// The server at the other end, once it has proved that it is one.
     server: Option<ServerId>,
@@ -119,7 +118,7 @@ impl DirectLinks {
         let certificate = Certificate::development();
         let listener = Endpoint::server(options.listen, certificate, usual.clone())?;
         let from = SocketAddr::new(options.listen.ip(), 0);
-        // Whoever is at the other end has to prove that it has the world's key.
+        // No certificate authority is involved: the other end proves that it has the world's key.
         let dialer = Endpoint::client(from, &Trust::InsecureDevelopmentOnly, usual)?;
         let address = options.advertise.map_or_else(|| listener.address(), Ok)?;
         Ok(DirectLinks {
@@ -139,7 +138,7 @@ impl DirectLinks {
         })
     }
 
-    /// What other servers are told.
+    /// The address that other servers are told.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -159,7 +158,7 @@ impl DirectLinks {
         }
     }
 
-    /// Another server says where it is.
+    /// Another server has told its address.
     pub(super) fn learn(&mut self, server: ServerId, address: SocketAddr) {
         if self.known.len() >= MAX_DIRECT_LINKS && !self.known.contains_key(&server) {
             // Servers come and go; those that are linked stay known.
@@ -172,7 +171,7 @@ impl DirectLinks {
         }
     }
 
-    /// Whether something came over the link to a server lately.
+    /// Whether something arrived over the link to a server within the last 300 ms.
     pub(super) fn is_fresh(&self, server: ServerId) -> bool {
         let link = self.by_server.get(&server).and_then(|place| self.links.get(place));
         link.is_some_and(|link| link.heard.elapsed() < FRESH)
@@ -205,7 +204,7 @@ impl DirectLinks {
         }
     }
 
-    /// The next message. Takes in what arrived once in a while: the caller asks in every slice of a round.
+    /// The next message. Reads the sockets at most once a millisecond: the caller asks in every slice of a round.
     pub(super) fn poll(&mut self) -> Option<Vec<u8>> {
         if let Some(frame) = self.arrived.pop_front() {
             return Some(frame);
@@ -234,7 +233,7 @@ impl DirectLinks {
         for (server, known) in known.iter_mut() {
             if *server > *me && !by_server.contains_key(server) && due(known) {
                 known.dialled = Some(now);
-                // The event of its end says whether it was reached.
+                // A failure arrives as the event that closes the link.
                 dialer.connect(known.address, "localhost").map(|_| ()).unwrap_or(());
             }
         }
@@ -323,13 +322,13 @@ impl DirectLinks {
             (link.server, link.heard) = (Some(server), now);
         }
         if let Some((side, link)) = self.by_server.insert(server, place) {
-            // An earlier link to the same server: it has dialled anew.
+            // The same server has dialled anew: its earlier link is of no use.
             self.side(side).close(link, CloseCode::SHUTDOWN, "replaced by a newer link");
         }
     }
 }
 
-/// What the end of a link that dialled, or accepted, puts its proof on.
+/// The bytes that an end signs. They name the side, so that a proof cannot be sent back to its sender.
 fn said(side: Side, server: ServerId, nonce: &[u8]) -> Vec<u8> {
     [&[u8::from(side == Side::Dialled)][..], &server.0.to_le_bytes(), nonce].concat()
 }

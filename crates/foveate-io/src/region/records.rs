@@ -1,9 +1,9 @@
-//! Records of a shared ledger: made with the world's key, numbered by subject.
+//! Records of a shared ledger: tagged with the world's key, numbered by subject.
 //!
-//! A broker numbers the entries of all subjects in one sequence, and anybody who may write to it can add some. So each
-//! record carries its number within its subject and a tag over both, and a [`RecordBook`] goes by those: entries
-//! without a tag, and those whose number is not above all before, count for nothing, at every server alike. An append
-//! then names the place in the broker's sequence behind which the subject ends.
+//! A broker numbers the entries of all subjects in one sequence, and any client with write access can add entries. So
+//! each record carries its number within its subject and a tag over both. A [`RecordBook`] ignores entries without a
+//! valid tag, and entries whose number is not higher than all before; all servers ignore the same ones. An append then
+//! names the broker's sequence number, the *place*, of the subject's last entry.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,21 +14,22 @@ use ring::hmac;
 use super::seal::SEAL_VERSION;
 use super::{LedgerReply, WorldKey, subject_text};
 
-/// Records of a log whose places are known: beyond, the oldest are forgotten, and what is before them is not dropped.
+/// The most records of a log whose places are known. Beyond, the oldest are forgotten, and the log cannot be truncated
+/// before them.
 pub const MAX_PLACES: usize = 65_536;
-/// Of subjects of which only the last entry counts, the newest so many are held for followers.
+/// Subjects other than logs, of which only the last entry counts, hold this many of the newest for followers.
 const KEPT: usize = 64;
-/// Version, wire version, number.
+/// Bytes of version, wire version and number.
 const HEADER: usize = 2 + 8;
 const TAG: usize = 32;
 
-/// Why an entry counts for nothing.
+/// Why an entry is ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RecordTrouble {
-    /// It was not made with the world's key, or was changed.
+    /// It was not made with the world's key, or was altered.
     #[error("it was not made with this world's key")]
     Forged,
-    /// It was there before.
+    /// Its number was read before.
     #[error("it repeats entry {0}")]
     Repeated(u64),
     /// Another version of the program made it.
@@ -36,9 +37,9 @@ pub enum RecordTrouble {
         "it has version {found}.{wire}, this server reads {SEAL_VERSION}.{WIRE}; run the same version"
     )]
     Version {
-        /// Of records,
+        /// The version of records.
         found: u8,
-        /// and of the wire.
+        /// The version of the wire.
         wire: u8,
     },
 }
@@ -46,13 +47,13 @@ pub enum RecordTrouble {
 /// How far a subject has been read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Chain {
-    /// The last record.
+    /// The number of the last record.
     number: u64,
-    /// The place of the last entry, whether it counts or not.
+    /// The place of the last entry, ignored ones included.
     end: u64,
-    /// A record that was appended here, and its place.
+    /// The last record that this server appended: number and place.
     appended: Option<(u64, u64)>,
-    /// Places of the records of a log, oldest first.
+    /// Numbers and places of the records of a log, oldest first.
     places: VecDeque<(u64, u64)>,
 }
 
@@ -62,7 +63,7 @@ pub struct RecordBook {
     chains: BTreeMap<Subject, Chain>,
     followed: BTreeSet<Subject>,
     held: BTreeMap<Subject, VecDeque<(u64, Vec<u8>)>>,
-    /// Logs that are read up to a place, and the entries that came since.
+    /// Logs that are read again up to a place, and the entries that came since.
     catching: BTreeMap<Subject, (u64, Vec<LedgerReply>)>,
     ready: VecDeque<LedgerReply>,
 }
@@ -80,7 +81,7 @@ impl RecordBook {
         }
     }
 
-    /// What a record's tag is over.
+    /// The bytes that a record's tag covers.
     fn tagged(subject: Subject, bytes: &[u8]) -> Vec<u8> {
         [subject_text(subject).as_bytes(), &[0], bytes].concat()
     }
@@ -106,7 +107,7 @@ impl RecordBook {
         let at = bytes.len().checked_sub(TAG).filter(|at| *at >= HEADER).ok_or(forged)?;
         let (signed, tag) = bytes.split_at(at);
         let (found, wire) = (signed[0], signed[1]);
-        // The tag tells whether it is this world's, whatever the version: both come first in each.
+        // The tag comes first in every version, and says whether the record is this world's.
         let tagged = RecordBook::tagged(subject, signed);
         hmac::verify(&self.key, &tagged, tag).map_err(|_| forged)?;
         if (found, wire) != (SEAL_VERSION, WIRE) {
@@ -117,7 +118,7 @@ impl RecordBook {
         Ok((u64::from_le_bytes(number), &signed[HEADER..]))
     }
 
-    /// An entry was read, in the broker's order; `place` is its number there.
+    /// An entry was read, in the broker's order; `place` is its sequence number there.
     pub fn on_entry(
         &mut self,
         subject: Subject,
@@ -159,8 +160,8 @@ impl RecordBook {
         Ok(())
     }
 
-    /// From now on entries of a subject are handed over. Of a log of which something was read before, the place up to
-    /// which it has to be read again: [`RecordBook::caught_up`] takes what was found.
+    /// From now on the server gets the entries of a subject. If part of a log was read before, returns the place up to
+    /// which the caller reads it again; [`RecordBook::caught_up`] takes those entries.
     pub fn follow(&mut self, subject: Subject) -> Option<u64> {
         if !self.followed.insert(subject) {
             return None;
@@ -177,14 +178,14 @@ impl RecordBook {
         Some(passed)
     }
 
-    /// No more entries of a subject are handed over.
+    /// The server gets no more entries of a subject.
     pub fn unfollow(&mut self, subject: Subject) {
         self.followed.remove(&subject);
         self.catching.remove(&subject);
         self.ready.retain(|it| !matches!(it, LedgerReply::Entry(of, ..) if *of == subject));
     }
 
-    /// What a log had up to the place that [`RecordBook::follow`] named, in order.
+    /// The entries of a log up to the place that [`RecordBook::follow`] returned, in order.
     pub fn caught_up(&mut self, subject: Subject, place: u64, entries: &[(u64, Vec<u8>)]) {
         // It may have been followed anew meanwhile.
         if self.catching.get(&subject).is_none_or(|it| it.0 != place) {
@@ -193,7 +194,7 @@ impl RecordBook {
         let Some((_, waiting)) = self.catching.remove(&subject) else { return };
         let mut last = 0;
         for (_, bytes) in entries {
-            // What counts for nothing was counted when it was read the first time.
+            // Ignored entries were counted when they were read the first time.
             if let Ok((number, body)) = self.open(subject, bytes)
                 && number > last
             {
@@ -209,7 +210,7 @@ impl RecordBook {
         self.ready.pop_front()
     }
 
-    /// The place behind which a subject must end for an append after record `last`. None: `last` is not its last
+    /// The place of a subject's last entry, which an append after record `last` names. None: `last` is not the last
     /// record, or its place is not known yet.
     pub fn place_of(&self, subject: Subject, last: u64) -> Option<u64> {
         let Some(chain) = self.chains.get(&subject) else { return (last == 0).then_some(0) };
@@ -220,8 +221,8 @@ impl RecordBook {
         }
     }
 
-    /// The place of a record, for dropping what is before it: of the last one at most, which stays. Forgets the places
-    /// before it.
+    /// The place of a record, for dropping the entries before it. Past the end it is the last record's place, so that
+    /// one entry always stays. Forgets the earlier places.
     pub fn place_at(&mut self, subject: Subject, number: u64) -> Option<u64> {
         let places = &mut self.chains.get_mut(&subject)?.places;
         while places.len() > 1 && places.front().is_some_and(|(known, _)| *known < number) {
@@ -230,12 +231,12 @@ impl RecordBook {
         places.front().map(|(_, place)| *place)
     }
 
-    /// A record was appended at a place.
+    /// This server appended a record, which got a place.
     pub fn on_appended(&mut self, subject: Subject, number: u64, place: u64) {
         self.chains.entry(subject).or_default().appended = Some((number, place));
     }
 
-    /// The last record of a subject that was read, 0 for none.
+    /// The number of the last record of a subject that was read; 0: none.
     pub fn last(&self, subject: Subject) -> u64 {
         self.chains.get(&subject).map_or(0, |chain| chain.number)
     }

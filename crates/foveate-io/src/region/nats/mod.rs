@@ -3,10 +3,13 @@
 //! A world is one JetStream stream with the subjects `foveate.WORLD.ledger.…`; messages travel by `foveate.WORLD.bus.…`
 //! without being kept. The thread runs the client library's runtime; the server's loop never waits for it.
 //!
-//! What can go wrong, and what is done: an append that is not answered may have been applied, so nothing is concluded
-//! from silence (the server repeats it); nothing is decided by reading; the follower is always polled, and one that
-//! falls behind what was appended is started anew, after 1 to 30 s; messages that would wait for a connection are
-//! dropped, because they would arrive after they expired; what overflows is counted.
+//! What can go wrong, and what is done:
+//! - An append that is not answered may have been applied: the server repeats it, and nothing is concluded from silence.
+//! - Reads may be stale: nothing is decided by reading.
+//! - A follower may stop after the broker restarts: it is always polled, and one that falls behind the last append is
+//!   started anew, after 1 to 30 s.
+//! - While there is no connection, messages are dropped: they would arrive after they expired.
+//! - Messages that do not fit a queue are dropped and counted.
 
 mod thread;
 
@@ -29,24 +32,24 @@ use super::{
 };
 use crate::host::secret;
 
-/// Requests that wait for the connection's thread; beyond, they are dropped.
+/// The most requests that wait for the connection's thread; more are dropped.
 const MAX_NATS_REQUESTS: usize = 8_192;
-/// Entries that wait for the server's loop; beyond, the follower begins anew where it was.
+/// The most entries that wait for the server's loop; beyond, the follower begins anew where it was.
 const MAX_NATS_ENTRIES: usize = 65_536;
-/// The newest entries that are kept of subjects of which only the last counts.
+/// How many of the newest entries are kept of subjects of which only the last one counts.
 const KEPT: usize = 64;
 
-/// Where a world is.
+/// Where a world's ledger is, and how it is kept.
 #[derive(Clone, Debug)]
 pub struct NatsOptions {
-    /// The broker, `nats://HOST:PORT`, with user and password or a token where it asks for them; several, parted by
-    /// commas, for a cluster.
+    /// The broker, `nats://HOST:PORT`, with user and password or a token where it asks for them; for a cluster several,
+    /// separated by commas.
     pub url: String,
-    /// A file of credentials, as the broker's operator issues them.
+    /// A file of credentials, as issued by the broker's operator.
     pub credentials: Option<PathBuf>,
     /// Copies of the ledger in a cluster: 1, 3 or 5.
     pub replicas: usize,
-    /// Bytes that the ledger may take. What is beyond is refused, nothing is discarded.
+    /// Bytes that the ledger may take. Appends beyond are refused; nothing is discarded.
     pub max_bytes: Option<Bytes>,
     /// How long to try to reach the broker.
     pub patience: Duration,
@@ -58,7 +61,7 @@ pub enum NatsError {
     /// The broker cannot be reached, or refuses.
     #[error("cannot connect to NATS at {url}: {cause}; is nats-server running there?")]
     Connect {
-        /// As it was named, without what is secret.
+        /// The URL, without user and password.
         url: String,
         /// What the client said.
         cause: String,
@@ -66,12 +69,12 @@ pub enum NatsError {
     /// The file of credentials cannot be used.
     #[error("{file}: {cause}", file = file.display())]
     Credentials {
-        /// As it was named.
+        /// The file's path.
         file: PathBuf,
         /// What the system said.
         cause: std::io::Error,
     },
-    /// There is no ledger, and none could be made.
+    /// There is no ledger, and none could be created.
     #[error(
         "cannot use the ledger of world {world}: {cause}; start nats-server with JetStream (-js)"
     )]
@@ -81,19 +84,19 @@ pub enum NatsError {
         /// What the broker said.
         cause: String,
     },
-    /// No thread, or no runtime.
+    /// The thread, or its runtime, could not be started.
     #[error("cannot start the NATS thread: {0}")]
     Thread(std::io::Error),
 }
 
-/// A world at a broker. The connection ends with the last of this, its buses and its ledgers.
+/// A world at a broker. The connection closes when this, its buses and its ledgers are dropped.
 pub struct NatsWorld {
     world: WorldName,
     key: WorldKey,
     connection: Arc<Connection>,
 }
 
-/// The thread, and what is shared with it.
+/// The thread, and the state that is shared with it.
 struct Connection {
     requests: Sender<Request>,
     shared: Arc<Shared>,
@@ -109,7 +112,7 @@ impl Drop for Connection {
     }
 }
 
-/// What the thread is asked.
+/// A request to the thread.
 enum Request {
     /// Receive this server's messages.
     Join(ServerId),
@@ -125,9 +128,9 @@ enum Request {
 struct AppendRequest {
     request: u64,
     subject: Subject,
-    /// Of the record.
+    /// The record's number.
     number: u64,
-    /// The place behind which the subject must end.
+    /// The place that the subject's last entry must have.
     place: u64,
     bytes: Vec<u8>,
 }
@@ -143,16 +146,16 @@ struct Applied {
 /// A log, the place up to which it was read, and its entries with their places.
 type CaughtUp = (Subject, u64, Vec<(u64, Vec<u8>)>);
 
-/// What the thread and the server's loop share.
+/// The state that the thread and the server's loop share.
 #[derive(Default)]
 struct Shared {
     inbox: Mutex<VecDeque<Vec<u8>>>,
     entries: Mutex<VecDeque<(Subject, u64, Vec<u8>)>>,
     applied: Mutex<VecDeque<Applied>>,
-    /// Logs that were read from their beginnings.
+    /// Logs that were read from their first entries.
     caught_up: Mutex<VecDeque<CaughtUp>>,
     status: Mutex<LedgerStatus>,
-    /// Servers that have a subject in the ledger.
+    /// Numbers of servers that have a subject in the ledger.
     servers: Mutex<BTreeSet<ServerId>>,
     /// The highest place of an append that was applied.
     highest: AtomicU64,
@@ -162,7 +165,7 @@ struct Shared {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Queues and counters: a panic elsewhere leaves nothing half done.
+    // These are queues and counters: a panic elsewhere leaves them consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -177,7 +180,7 @@ impl Shared {
 }
 
 impl NatsWorld {
-    /// Connects, and makes the world's ledger if there is none.
+    /// Connects, and creates the world's ledger if there is none.
     pub fn connect(
         options: NatsOptions,
         world: &WorldName,
@@ -221,7 +224,7 @@ impl NatsWorld {
     }
 }
 
-/// Messages by a broker. They are as they are: see [`MeshBus`](super::MeshBus).
+/// Messages by a broker, sent as they are: [`MeshBus`](super::MeshBus) seals them.
 pub struct NatsBus {
     world: WorldName,
     connection: Arc<Connection>,
@@ -262,9 +265,9 @@ pub struct NatsLedger {
     book: RecordBook,
     world: WorldName,
     connection: Arc<Connection>,
-    /// Places of the newest layout records,
+    /// Places of the newest layout records.
     places: VecDeque<u64>,
-    /// and of this server's own.
+    /// Places of the newest records of this server's own subject.
     own: Subject,
     own_places: VecDeque<u64>,
     refused: u64,
@@ -316,7 +319,7 @@ impl NatsLedger {
     }
 
     fn purge(&mut self, subject: Subject, place: u64) {
-        // What is not dropped now is dropped with the next one.
+        // An entry that is not dropped now is dropped with the next one.
         self.connection.requests.try_send(Request::Purge(subject, place)).unwrap_or(());
     }
 }
@@ -326,14 +329,15 @@ impl Ledger for NatsLedger {
         match request {
             LedgerRequest::Follow(subject) => {
                 if let Some(place) = self.book.follow(subject) {
-                    // There are few of them, and the thread takes what waits at once.
+                    // Requests are few, and the thread takes them at once.
                     let read = Request::Read(subject, place);
                     self.connection.requests.blocking_send(read).unwrap_or(());
                 }
             }
             LedgerRequest::Unfollow(subject) => self.book.unfollow(subject),
             LedgerRequest::Append { request, subject, last, bytes } => {
-                // Behind an entry that is not the last it would be refused; the server reads what is there instead.
+                // The broker would refuse an append behind an entry that is not the last; the server reads the newer
+                // entry instead.
                 let Some(place) = self.book.place_of(subject, last) else { return };
                 let number = last + 1;
                 let bytes = self.book.seal(subject, number, &bytes);
@@ -376,7 +380,7 @@ impl Ledger for NatsLedger {
     }
 }
 
-/// How long something took.
+/// A duration in microseconds.
 fn micros(span: Duration) -> Micros {
     Micros(span.as_micros() as u64)
 }

@@ -1,4 +1,4 @@
-//! The connection's end: tasks that publish, append and follow.
+//! The thread of the connection: tasks that publish, append and follow.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,18 +25,18 @@ use super::{
 };
 use crate::region::{MAX_BUS_WAITING, parse_subject, subject_text};
 
-/// An append that is not answered by then counts as failed; it may be applied later all the same.
+/// An append that is not answered within this counts as failed; it may be applied later all the same.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// Appends on their way; beyond, they are dropped and repeated by their servers.
+/// The most appends on their way; more are dropped, and repeated by their servers.
 const MAX_APPENDS: usize = 256;
-/// A follower that has not read what was appended so long ago is started anew,
+/// A follower that has not read an entry this long after it was appended is started anew.
 const STUCK_AFTER: Duration = Duration::from_secs(3);
-/// after a pause that doubles from the first to the second.
+/// The pause before that doubles from the first to the second.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
-/// A record, its tag and a broker's headers.
+/// The largest entry: a record, its tag and the broker's headers.
 const MAX_MESSAGE: i32 = 512 * 1024;
 
-/// What all tasks have.
+/// The state that all tasks have.
 #[derive(Clone)]
 struct Link {
     client: Client,
@@ -45,7 +45,7 @@ struct Link {
     shared: Arc<Shared>,
 }
 
-/// Connects; returns once that is done, or has failed.
+/// Connects; returns when it is connected, or has failed.
 pub(super) fn start(
     options: NatsOptions,
     world: String,
@@ -81,7 +81,7 @@ async fn connect(
     world: String,
     shared: Arc<Shared>,
 ) -> Result<Link, NatsError> {
-    // What is before an @ is secret.
+    // The part before an @ is secret.
     let shown = options.url.rsplit_once('@').map_or(options.url.as_str(), |(_, host)| host);
     let failed = |cause: String| NatsError::Connect { url: shown.to_owned(), cause };
     let counted = Arc::clone(&shared);
@@ -138,7 +138,7 @@ impl Link {
         format!("foveate.{}.ledger.{}", self.world, subject_text(subject))
     }
 
-    /// Finds the world's stream, or makes it, and looks which servers there were.
+    /// Finds or creates the world's stream, and reads which servers there were.
     async fn make_stream(&self, options: &NatsOptions) -> Result<(), String> {
         let config = Config {
             name: self.stream_name(),
@@ -154,14 +154,14 @@ impl Link {
         let stream: Stream = match self.ledger.get_stream(&config.name).await {
             Ok(stream) => {
                 let found = stream.cached_info().config.clone();
-                // An operator gives it another size.
+                // An operator has changed its size.
                 if options.max_bytes.is_some() && found.max_bytes != config.max_bytes {
                     let wanted = Config { max_bytes: config.max_bytes, ..found };
                     self.ledger.update_stream(wanted).await.map_err(|it| it.to_string())?;
                 }
                 stream
             }
-            // Another server may make it at the same time.
+            // Another server may create it at the same time.
             Err(_) => {
                 self.ledger.get_or_create_stream(config).await.map_err(|it| it.to_string())?
             }
@@ -209,7 +209,7 @@ impl Link {
     }
 
     async fn publish(&self, subject: String, bytes: Vec<u8>) {
-        // What waits for a connection would arrive after it has expired.
+        // A message that waits for a connection would arrive after it has expired.
         let connected = self.client.connection_state() == State::Connected;
         if connected && self.client.publish(subject, bytes.into()).await.is_ok() {
             count(&self.shared.sent);
@@ -218,7 +218,7 @@ impl Link {
         }
     }
 
-    /// Receives what is for all servers and what is for this one.
+    /// Receives messages for all servers and those for this one.
     async fn receive(self, me: ServerId) {
         let name = |to: &str| format!("foveate.{}.bus.{to}", self.world);
         let all = self.client.subscribe(name("all")).await;
@@ -260,7 +260,7 @@ impl Link {
                     place: ack.sequence,
                 });
             }
-            // What is read instead says why; the server decides anew then.
+            // The follower reads the entry that came first; the server decides anew then.
             Err(why) if why.kind() == PublishErrorKind::WrongLastSequence => status.conflicts += 1,
             Err(why) => {
                 status.failed += 1;
@@ -272,7 +272,7 @@ impl Link {
     async fn purge(self, subject: Subject, place: u64) {
         let stream = self.ledger.get_stream_no_info(self.stream_name()).await;
         if let Ok(stream) = stream {
-            // What stays is dropped with the next one.
+            // Entries that stay are dropped with the next request.
             let purge = stream.purge().filter(self.subject(subject)).sequence(place);
             drop(purge.await);
         }
@@ -351,7 +351,7 @@ impl Link {
                 Ok(Some(Ok(message))) => {
                     let place = message.info().map_err(|it| it.to_string())?.stream_sequence;
                     *next = (*next).max(place + 1);
-                    // Subjects that are none of ours count for nothing.
+                    // Subjects that Foveate does not use are ignored.
                     let subject = message.subject.strip_prefix(&prefix).and_then(parse_subject);
                     let mut entries = lock(&self.shared.entries);
                     if entries.len() >= MAX_NATS_ENTRIES {
