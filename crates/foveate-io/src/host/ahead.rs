@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! contact ─ dial ─ connected ─▶ the client's, if it still wants it
-//!             └─ closed, or no answer for 2 s ─▶ the contact's next address ─ none left ─▶ the client is told
+//!             ├─ no answer for 2 s ─▶ the contact's next address, if there is one
+//!             └─ closed ─▶ the contact's next address ─ none left ─▶ the client is told
 //! ```
 
 use std::net::SocketAddr;
@@ -12,7 +13,7 @@ use foveate_node::Link;
 use foveate_node::game::Game;
 use foveate_node::session::ServerContact;
 
-use super::clients::ClientGroup;
+use super::clients::{ClientGroup, NEXT_ADDRESS};
 use super::name;
 use crate::event::CloseCode;
 use crate::identity::CertificateHash;
@@ -27,7 +28,15 @@ pub(super) struct AheadDial {
     certificate: Option<CertificateHash>,
     pub link: Option<Link>,
     /// When the address at hand was tried first.
-    pub tried: Instant,
+    tried: Instant,
+}
+
+impl AheadDial {
+    /// Whether another address should be tried. The last one is given up only when its link fails: a busy server that
+    /// is dialled anew has more to do, not less.
+    pub fn is_late(&self) -> bool {
+        !self.untried.is_empty() && self.tried.elapsed() >= NEXT_ADDRESS
+    }
 }
 
 impl<G: Game> ClientGroup<G> {

@@ -23,7 +23,7 @@ use crate::server_address::ServerAddress;
 use crate::slots::LinkId;
 
 /// A server's next address is tried after this time, if the last one has not answered.
-const NEXT_ADDRESS: Duration = Duration::from_secs(2);
+pub(super) const NEXT_ADDRESS: Duration = Duration::from_secs(2);
 /// A client of a world on many servers that lost its server, and found no other that goes on with the session within
 /// this, has lost the session. Its program may join anew, at any server.
 const FIND_HOST: Duration = Duration::from_secs(5);
@@ -216,7 +216,7 @@ where
                 self.note(group.dial_next(at, out.endpoint));
                 continue;
             }
-            if player.ahead.as_ref().is_some_and(|it| it.tried.elapsed() >= NEXT_ADDRESS) {
+            if player.ahead.as_ref().is_some_and(AheadDial::is_late) {
                 group.dial_next_ahead(at, out.endpoint);
             }
             if let Some(cause) = group.players[at].gives_up() {

@@ -263,13 +263,10 @@ impl<G: Game> Client<G> {
         self.closed();
     }
 
-    /// The requested server cannot be reached.
+    /// The requested server cannot be reached. A standby is tried again while the host is silent: one that takes over
+    /// from a server with many players may be too busy to answer the first time.
     pub fn unreachable(&mut self) {
-        let ahead = self.servers.ahead.take_if(|it| it.link.is_none());
-        // A standby that is gone is not tried for ever.
-        if ahead.is_some_and(|it| it.ticket.is_none()) {
-            self.servers.standby = None;
-        }
+        self.servers.ahead.take_if(|it| it.link.is_none());
     }
 
     /// The player leaves: forgets the world's other servers and closes their links.

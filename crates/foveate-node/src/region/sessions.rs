@@ -304,6 +304,18 @@ impl<G: Game> RegionServer<G> {
 
     /// A client comes back with the key of a session that is here, or may be soon.
     fn resume(&mut self, link: Link, name: &str, key: (ResumeKey, u8), now: Micros) -> bool {
+        // A session that began anew after a crash: the client knows what the former host said, and is told anew.
+        let untold = self.regions.values().find_map(|region| {
+            let player = region.sessions.player_named(name)?;
+            region.sessions.is_untold(player, key.0).then_some((region.id, player))
+        });
+        if let Some((id, player)) = untold {
+            let (name, version, resume) = (name.to_owned(), key.1, Some(key.0));
+            let join = Join { name, version, resume, region: None, probe: 0, redirect: None };
+            self.set_link(link, LinkState::Joining(join), now);
+            self.seat(link, id, player, now);
+            return true;
+        }
         for (id, region) in &mut self.regions {
             let Region { sessions, simulation, .. } = region;
             let old = sessions.player_named(name);

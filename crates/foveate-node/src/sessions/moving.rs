@@ -86,6 +86,11 @@ impl<G: Game> PlayerSessions<G> {
         self.session(player).map(|session| session.link.is_some())
     }
 
+    /// Whether a player's session has this key, and its client was never told of it.
+    pub(crate) fn is_untold(&self, player: PlayerId, key: ResumeKey) -> bool {
+        self.session(player).is_some_and(|it| it.untold && it.resume == key)
+    }
+
     fn session(&self, player: PlayerId) -> Option<&PlayerSession<G>> {
         self.sessions.get(*self.by_player.get(&player)? as usize)?.as_ref()
     }
