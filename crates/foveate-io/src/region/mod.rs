@@ -35,7 +35,7 @@ pub use records::{MAX_PLACES, RecordBook, RecordTrouble};
 pub use seal::{WorldKey, WorldKeyError, WorldName, WorldNameError};
 
 use foveate_node::region::bus::Recipient;
-use foveate_node::region::layout::{Layout, LayoutError, Rect, RegionId, ServerId};
+use foveate_node::region::layout::{Layout, LayoutError, Rect, RegionId, ServerId, SplitLine};
 use foveate_node::region::ledger::{LedgerAnswer, LedgerRequest, Subject};
 use foveate_node::server::Keys;
 use foveate_node::session::ResumeKey;
@@ -166,7 +166,7 @@ fn cut(
     let side = |axis: usize| area.max[axis] - area.min[axis];
     let axis = usize::from(side(1) > side(0));
     let at = area.min[axis] + side(axis) * low.len() as f32 / servers.len() as f32;
-    let other = layout.split(region, (axis as u8, at), high[0], true)?;
+    let other = layout.split(region, SplitLine { axis: axis as u8, at }, high[0], true)?;
     let (mut below, mut above) = (area, area);
     (below.max[axis], above.min[axis]) = (at, at);
     cut(layout, region, below, low)?;

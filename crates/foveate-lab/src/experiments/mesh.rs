@@ -15,11 +15,13 @@ use crate::mesh::parts::{
 use crate::mesh::run::{MeshError, MeshResult, MeshSpec, run};
 use crate::output::{Align, ExperimentResult, Progress, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
-use clap::{Args, Command, ValueEnum};
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use foveate_node::region::MeshStep;
 use foveate_wire::Micros;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 /// Handoffs under faults, unless `--handoffs` says otherwise.
 const HANDOFFS: u64 = 100_000;
@@ -96,6 +98,9 @@ struct MeshArguments {
     /// Whether anything goes wrong
     #[arg(long, value_enum, default_value_t = Faults::On)]
     faults: Faults,
+    /// Run one world under faults again, by the name that a finding gives it
+    #[arg(long, value_name = "SEED:FAULTS")]
+    world: Option<WorldName>,
     /// Run this part only; may be given several times
     #[arg(long, value_enum, value_name = "PART")]
     part: Vec<MeshPart>,
@@ -161,6 +166,49 @@ fn steps() -> impl Iterator<Item = StepFault> {
     steps.flat_map(|step| FaultKind::NAMES.map(|name| (step, name)))
 }
 
+/// What makes a world under faults the same again: its seed, and the faults that come first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct WorldName {
+    seed: u64,
+    favoured: [Option<StepFault>; MAX_FAVOURED],
+}
+
+impl fmt::Display for WorldName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = |it: StepFault| steps().position(|known| known == it);
+        let favoured: Vec<String> =
+            self.favoured.iter().flatten().filter_map(|it| Some(at(*it)?.to_string())).collect();
+        match favoured.is_empty() {
+            true => write!(f, "{}", self.seed),
+            false => write!(f, "{}:{}", self.seed, favoured.join(",")),
+        }
+    }
+}
+
+impl FromStr for WorldName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<WorldName, String> {
+        let (seed, faults) = text.split_once(':').unwrap_or((text, ""));
+        let seed = seed.parse().map_err(|_| format!("`{seed}` is not a seed"))?;
+        let all: Vec<StepFault> = steps().collect();
+        let mut favoured = [None; MAX_FAVOURED];
+        for (nth, it) in faults.split(',').filter(|it| !it.is_empty()).enumerate() {
+            let fault = it.parse().ok().and_then(|at: usize| all.get(at));
+            let fault = fault.ok_or_else(|| format!("`{it}` is not the number of a fault"))?;
+            *favoured.get_mut(nth).ok_or_else(|| "too many faults".to_owned())? = Some(*fault);
+        }
+        Ok(WorldName { seed, favoured })
+    }
+}
+
+/// How often steps were reached, and faults struck at them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct FaultCounts {
+    reached: BTreeMap<MeshStep, u64>,
+    struck: BTreeMap<StepFault, u64>,
+}
+
 /// The sum of several worlds.
 #[derive(Default)]
 struct Sum {
@@ -198,11 +246,20 @@ impl Sum {
         sum
     }
 
+    fn reached(&self) -> BTreeMap<MeshStep, u64> {
+        let mut sum = BTreeMap::new();
+        for (step, count) in self.results.iter().flat_map(|it| &it.counts.reached) {
+            *sum.entry(*step).or_default() += count;
+        }
+        sum
+    }
+
     /// The first things that must not happen and did, each with its world's seed.
     fn findings(&self, part: &str) -> Vec<String> {
-        let all = self.results.iter().flat_map(|it| it.findings.iter().map(|one| (it.seed, one)));
-        let text = |(seed, it): (u64, &MeshFinding)| {
-            format!("{part}, world {seed}: {:?} at {:.2} s: {}", it.kind, it.at.as_secs(), it.text)
+        let named = |it: &MeshResult| WorldName { seed: it.seed, favoured: it.favoured };
+        let all = self.results.iter().flat_map(|it| it.findings.iter().map(|one| (named(it), one)));
+        let text = |(name, it): (WorldName, &MeshFinding)| {
+            format!("{part}, world {name}: {:?} at {:.2} s: {}", it.kind, it.at.as_secs(), it.text)
         };
         all.take(MAX_NOTES).map(text).collect()
     }
@@ -264,7 +321,7 @@ impl Sum {
                 FindingKind::RecordForked,
                 FindingKind::InputTwice,
             ]),
-            stuck: self.found(&[FindingKind::Stuck, FindingKind::Diverged]),
+            stuck: self.found(&[FindingKind::Stuck, FindingKind::Diverged, FindingKind::Ghost]),
             gap_ticks_p99: p99.unwrap_or(0) as u64,
             gap_ticks_max: late.iter().rposition(|count| *count > 0).unwrap_or(0) as u64,
             takeovers: self.total(|it| it.counts.takeovers),
@@ -305,10 +362,15 @@ impl Experiment for MeshExperiment {
     }
 
     fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
-        let arguments = request.arguments()?;
-        lab(&arguments, request.options)
-            .map_err(|error| ExperimentError::Usage(error.to_string()))?
+        run_mesh(request.matches, request.options)
     }
+}
+
+/// Runs the experiment, which needs nothing of the program that it is a command of.
+pub fn run_mesh(matches: &ArgMatches, options: RunOptions) -> Result<Done, ExperimentError> {
+    let usage = |error: &dyn fmt::Display| ExperimentError::Usage(error.to_string());
+    let arguments = MeshArguments::from_arg_matches(matches).map_err(|error| usage(&error))?;
+    lab(&arguments, options).map_err(|error| usage(&error))?
 }
 
 fn spec(arguments: &MeshArguments, faults: FaultSpec, time: Micros, seed: u64) -> MeshSpec {
@@ -349,26 +411,35 @@ fn lab(
         parts.push((steady[0], row, sum.late()));
         progress.tick(1);
     }
-    let mut faults = BTreeMap::new();
+    let mut faults = FaultCounts::default();
     if arguments.faults == Faults::On && arguments.runs(MeshPart::Faults) {
         let wanted = arguments.handoffs.unwrap_or(if quick { QUICK_HANDOFFS } else { HANDOFFS });
         let mut sum = Sum::default();
         let mut seed = options.seed.wrapping_mul(1_000_033);
         while sum.total(|it| it.counts.handoffs) < wanted && sum.worlds < MAX_WORLDS {
             let favoured = sum.least();
-            let batch = (0..BATCH).map(|at| {
-                let spec = spec(arguments, FaultSpec::ALL, time, seed + at);
-                MeshSpec { favoured, ..spec }
-            });
-            let more = runs(batch.collect())?;
+            let named = |it: WorldName| {
+                let spec = spec(arguments, FaultSpec::ALL, time, it.seed);
+                MeshSpec { favoured: it.favoured, ..spec }
+            };
+            let batch: Vec<MeshSpec> = match arguments.world {
+                Some(world) => vec![named(world)],
+                None => {
+                    (0..BATCH).map(|at| named(WorldName { seed: seed + at, favoured })).collect()
+                }
+            };
+            let more = runs(batch)?;
             seed += BATCH;
             sum.worlds += more.worlds;
             sum.results.extend(more.results);
+            if arguments.world.is_some() {
+                break;
+            }
         }
         notes.extend(sum.findings("faults"));
         let first = spec(arguments, FaultSpec::ALL, time, 0);
         parts.push((first, sum.row("faults", &first), sum.late()));
-        faults = sum.faults();
+        faults = FaultCounts { reached: sum.reached(), struck: sum.faults() };
         progress.tick(1);
     }
     if arguments.faults == Faults::On && arguments.runs(MeshPart::Crash) {
@@ -391,7 +462,7 @@ fn lab(
 
 fn describe(
     parts: &[(MeshSpec, MeshRow, Vec<u64>)],
-    faults: &BTreeMap<StepFault, u64>,
+    faults: &FaultCounts,
     others: Vec<PartResult>,
     options: RunOptions,
 ) -> Result<Done, ExperimentError> {
@@ -403,7 +474,7 @@ fn describe(
     if !rows.is_empty() {
         tables.push(table(&rows));
     }
-    if !faults.is_empty() {
+    if !faults.struck.is_empty() {
         tables.push(fault_table(faults));
     }
     let mut report = Report::new("mesh", "A world on many servers").summary(
@@ -541,14 +612,16 @@ fn table(rows: &[&MeshRow]) -> Table {
         .caption("A world on many servers")
 }
 
-fn fault_table(faults: &BTreeMap<StepFault, u64>) -> Table {
-    let columns = [("step", Align::Left)]
+fn fault_table(faults: &FaultCounts) -> Table {
+    let columns = [("step", Align::Left), ("reached", Align::Right)]
         .into_iter()
         .chain(FaultKind::NAMES.map(|name| (name, Align::Right)));
     let mut table = Table::new(columns).caption("Faults that struck, by step");
     for step in MeshStep::ALL.into_iter().chain(MeshStep::OF_SESSIONS) {
-        let count = |name| faults.get(&(step, name)).copied().unwrap_or(0).to_string();
-        table.row([format!("{step:?}")].into_iter().chain(FaultKind::NAMES.map(count)));
+        let count = |name| faults.struck.get(&(step, name)).copied().unwrap_or(0).to_string();
+        let reached = faults.reached.get(&step).copied().unwrap_or(0).to_string();
+        let row = [format!("{step:?}"), reached].into_iter();
+        table.row(row.chain(FaultKind::NAMES.map(count)));
     }
     table
 }
@@ -558,10 +631,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_world_is_known_by_its_name() {
+        for count in [0, 1, MAX_FAVOURED] {
+            let mut all = steps();
+            let favoured = std::array::from_fn(|at| (at < count).then(|| all.nth(12)).flatten());
+            let name = WorldName { seed: 1_000_033, favoured };
+            assert_eq!(name.to_string().parse(), Ok(name));
+        }
+        assert_eq!(
+            WorldName::from_str("7:160"),
+            Err("`160` is not the number of a fault".to_owned())
+        );
+        assert!(WorldName::from_str("x").is_err() && WorldName::from_str("7:-").is_err());
+    }
+
+    #[test]
     fn a_short_run_keeps_its_promises() {
         let part = vec![MeshPart::Steady, MeshPart::Faults, MeshPart::Crash];
         let (handoffs, faults) = (Some(1_000), Faults::On);
-        let arguments = MeshArguments { servers: 5, players: 24, handoffs, faults, part };
+        let arguments =
+            MeshArguments { servers: 5, players: 24, handoffs, faults, world: None, part };
         let done = lab(&arguments, RunOptions { seed: 1, quick: true }).unwrap().unwrap();
         done.tables.iter().for_each(|table| println!("{table}"));
         done.notes.iter().for_each(|note| println!("{note}"));

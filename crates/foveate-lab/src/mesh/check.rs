@@ -41,6 +41,8 @@ pub enum FindingKind {
     InputTwice,
     /// A client's replicas are not what is there.
     Diverged,
+    /// A client shows an object that is not there.
+    Ghost,
     /// A client's session does not follow its avatar.
     Stuck,
     /// A player is in without avatar or belongings, or has them twice, or has lost them.
@@ -66,6 +68,15 @@ struct LastTurn {
     tick: u32,
     server: ServerId,
     epoch: u32,
+}
+
+/// The ticks in which a server stepped an object of this epoch.
+#[derive(Clone, Copy, Debug)]
+struct SteppedTicks {
+    server: ServerId,
+    epoch: u32,
+    from: u32,
+    stepped: u32,
 }
 
 /// Watches all servers and the ledger.
@@ -212,7 +223,8 @@ impl MeshChecker {
                 self.successions.extend(self.noticed.get(&id).map(|noticed| now - *noticed));
             }
             for (object, row) in region.owned() {
-                self.turn(object, (row.from, row.stepped), (me, row.epoch), now);
+                let (from, stepped, epoch) = (row.from, row.stepped, row.epoch);
+                self.turn(object, SteppedTicks { server: me, epoch, from, stepped }, now);
             }
         }
     }
@@ -239,8 +251,7 @@ impl MeshChecker {
     fn turn(
         &mut self,
         object: ObjectId,
-        (from, stepped): (u32, u32),
-        (server, epoch): (ServerId, u32),
+        SteppedTicks { server, epoch, from, stepped }: SteppedTicks,
         now: Micros,
     ) {
         self.looked += 1;

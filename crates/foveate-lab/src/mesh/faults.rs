@@ -82,9 +82,10 @@ impl Armed {
         rng: &mut fastrand::Rng,
         spec: &FaultSpec,
         favoured: &[Option<StepFault>],
-        (players, now): (bool, Micros),
+        has_players: bool,
+        now: Micros,
     ) -> Armed {
-        let sessions = if players { &MeshStep::OF_SESSIONS[..] } else { &[] };
+        let sessions = if has_players { &MeshStep::OF_SESSIONS[..] } else { &[] };
         let steps: Vec<MeshStep> = MeshStep::ALL.iter().chain(sessions).copied().collect();
         let links = rng.f64() < spec.links;
         let crash = rng.f64() < spec.crashes;

@@ -9,3 +9,6 @@ pub mod ledger;
 pub mod parts;
 pub mod run;
 pub mod world;
+
+#[cfg(test)]
+mod bystander_tests;

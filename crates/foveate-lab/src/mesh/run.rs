@@ -4,11 +4,12 @@ use super::check::{FindingKind, MeshChecker, MeshFinding};
 use super::cost::CostModel;
 use super::faults::{FaultSpec, MAX_FAVOURED, StepFault};
 use super::game::{Drift, DriftSpec, WALKER};
-use super::world::{MeshCounts, MeshWorld};
+use super::world::ghosts::LOOK_EVERY;
+use super::world::{MeshCounts, MeshWorld, WorldStart};
 use foveate_node::Simulation;
 use foveate_node::game::Game;
 use foveate_node::region::RegionSettings;
-use foveate_node::region::layout::{Layout, LayoutError, Rect, RegionId, ServerId};
+use foveate_node::region::layout::{Layout, LayoutError, Rect, RegionId, ServerId, SplitLine};
 use foveate_node::region::ledger::Subject;
 use foveate_node::region::log::{LogEntry, read_batch};
 use foveate_sync::Rounds;
@@ -21,6 +22,8 @@ use thiserror::Error;
 pub const ROUND: Micros = Micros(50_000);
 /// How long a world is left alone in the end. A region that lost owner and standby is taken after 15 s.
 const SETTLE: Micros = Micros(30_000_000);
+/// How long after the last fault players may see what is not there any more.
+const CALM_AFTER: Micros = Micros(15_000_000);
 
 /// What is run.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -99,6 +102,8 @@ pub struct MeshResult {
     pub time: Micros,
     /// The world's RNG seed.
     pub seed: u64,
+    /// Faults that came first.
+    pub favoured: [Option<StepFault>; MAX_FAVOURED],
     /// A hash of all that was said and appended.
     pub digest: u64,
 }
@@ -120,7 +125,12 @@ pub fn random_layout(spec: &MeshSpec, schema: u64) -> Result<Layout, LayoutError
         let region: RegionId = layout.region_at(at);
         let axis = rng.u8(..2);
         let server = 1 + layout.regions().count() as u32 % spec.servers;
-        layout.split(region, (axis, at[usize::from(axis)]), ServerId(server), true)?;
+        layout.split(
+            region,
+            SplitLine { axis, at: at[usize::from(axis)] },
+            ServerId(server),
+            true,
+        )?;
     }
     Ok(layout)
 }
@@ -137,8 +147,9 @@ pub fn begin(spec: &MeshSpec) -> Result<MeshWorld, MeshError> {
         ..RegionSettings::new(ROUND, Metres(16.0), extent)
     };
     let layout = random_layout(spec, game.schema().hash())?;
-    let (servers, seeds) = ((layout, spec.servers), (spec.seed, spec.players));
-    let mut world = MeshWorld::new(game, settings, spec.faults, servers, seeds);
+    let MeshSpec { servers, players, seed, .. } = *spec;
+    let start = WorldStart { layout, servers, players, seed };
+    let mut world = MeshWorld::new(game, settings, spec.faults, start);
     world.cost = spec.cost;
     world.favoured = spec.favoured;
     Ok(world)
@@ -147,10 +158,22 @@ pub fn begin(spec: &MeshSpec) -> Result<MeshWorld, MeshError> {
 /// Runs it.
 pub fn run(spec: &MeshSpec) -> Result<MeshResult, MeshError> {
     let mut world = begin(spec)?;
-    world.run_until(spec.time);
+    let quiet = spec.faults.trouble_every == Micros::ZERO;
+    run_and_look(&mut world, spec.time, quiet);
     world.calm();
-    world.run_until(spec.time + SETTLE);
-    Ok(MeshResult { seed: spec.seed, ..finish(world) })
+    world.run_until(spec.time + CALM_AFTER);
+    run_and_look(&mut world, spec.time + SETTLE, true);
+    Ok(MeshResult { seed: spec.seed, favoured: spec.favoured, ..finish(world) })
+}
+
+/// Runs a world until a time. `looks`: nothing goes wrong meanwhile, and players must not see what is not there.
+fn run_and_look(world: &mut MeshWorld, until: Micros, looks: bool) {
+    while world.now() < until {
+        world.run_until((world.now() + LOOK_EVERY).min(until));
+        if looks {
+            world.look_for_ghosts();
+        }
+    }
 }
 
 /// Looks at everything in the end, for two seconds.
@@ -183,6 +206,7 @@ pub fn finish(mut world: MeshWorld) -> MeshResult {
         right: world.clients.right,
         time: world.now(),
         seed: 0,
+        favoured: [None; MAX_FAVOURED],
         counts,
     }
 }

@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 pub mod clients;
+pub mod ghosts;
 mod players;
 mod trouble;
 
@@ -93,6 +94,8 @@ pub struct MeshCounts {
     pub asks_lost: u64,
     /// Regions that changed servers.
     pub takeovers: u64,
+    /// How often each step was reached.
+    pub reached: BTreeMap<MeshStep, u64>,
     /// Faults that struck, by step and sort.
     pub faults: BTreeMap<(MeshStep, &'static str), u64>,
     /// Players that joined or came back, and that left.
@@ -144,6 +147,19 @@ fn kind_of(bytes: &[u8]) -> &'static str {
     }
 }
 
+/// What a world begins with.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WorldStart {
+    /// The regions, and the servers that run them.
+    pub layout: Layout,
+    /// Number of servers.
+    pub servers: u32,
+    /// Number of players with sessions.
+    pub players: u32,
+    /// RNG seed.
+    pub seed: u64,
+}
+
 /// A world and its servers.
 pub struct MeshWorld {
     /// The game.
@@ -185,14 +201,14 @@ pub struct MeshWorld {
 }
 
 impl MeshWorld {
-    /// A world of so many servers, the first of which begins it with this layout.
+    /// A world in which the first server founds the layout.
     pub fn new(
         game: Arc<Drift>,
         settings: RegionSettings,
         spec: FaultSpec,
-        (layout, servers): (Layout, u32),
-        (seed, players): (u64, u32),
+        start: WorldStart,
     ) -> MeshWorld {
+        let WorldStart { layout, servers, players, seed } = start;
         let mut world = MeshWorld {
             checker: MeshChecker::new(Arc::clone(&game)),
             game,

@@ -38,6 +38,15 @@ pub struct PendingAsk {
     sent: Option<Micros>,
 }
 
+/// An action for another region's object that has no number yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewAsk {
+    /// The action and who asks, as the game writes them.
+    pub action: Vec<u8>,
+    /// It may leave once the log has everything up to this tick.
+    pub after: u32,
+}
+
 /// What one region asked of one object.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Questions {
@@ -54,13 +63,7 @@ pub struct RemoteAsks {
 
 impl RemoteAsks {
     /// An action is asked in a tick; false: too many wait, and it is lost.
-    pub fn ask(
-        &mut self,
-        object: ObjectId,
-        (action, after): (Vec<u8>, u32),
-        tick: u32,
-        now: Micros,
-    ) -> bool {
+    pub fn ask(&mut self, object: ObjectId, ask: NewAsk, tick: u32, now: Micros) -> bool {
         // What was asked before and is forgotten had lower numbers: fewer than this are answered in a tick.
         let first = u64::from(tick) * NUMBERS_A_TICK;
         let fresh = || Questions { last: first, ..Questions::default() };
@@ -69,6 +72,7 @@ impl RemoteAsks {
             return false;
         }
         (questions.last, questions.asked) = (questions.last + 1, now);
+        let NewAsk { action, after } = ask;
         let asked = PendingAsk { number: questions.last, action, after, since: now, sent: None };
         questions.waiting.push_back(asked);
         true
@@ -186,8 +190,9 @@ mod tests {
     #[test]
     fn questions_are_repeated_until_answered_and_given_up_in_the_end() {
         let (mut asks, object) = (RemoteAsks::default(), ObjectId(3));
-        let ask =
-            |asks: &mut RemoteAsks, tick, after, now| asks.ask(object, (vec![1], after), tick, now);
+        let ask = |asks: &mut RemoteAsks, tick, after, now| {
+            asks.ask(object, NewAsk { action: vec![1], after }, tick, now)
+        };
         assert!(ask(&mut asks, 0, 5, Micros(0)) && ask(&mut asks, 0, 9, Micros(0)));
         let sent = |asks: &mut RemoteAsks, confirmed, now| {
             let mut sent = Vec::new();

@@ -20,7 +20,7 @@
 //! [`RegionCommand::EndRound`]: super::RegionCommand::EndRound
 
 use super::helpers::is_helper;
-use super::layout::{Layout, Rect, RegionCut, RegionId, ServerId};
+use super::layout::{Layout, Rect, RegionCut, RegionId, ServerId, SplitLine};
 use super::owner::Region;
 use super::{Intent, MeshStep, RegionEvent, RegionServer};
 use crate::game::Game;
@@ -265,7 +265,7 @@ impl<G: Game> RegionServer<G> {
         let mut wanted = layout.clone();
         let new = if let [(id, rect)] = leaves[..] {
             let (axis, at) = self.median(id, &rect)?;
-            wanted.split(id, (axis, at), spare, false).ok()?
+            wanted.split(id, SplitLine { axis, at }, spare, false).ok()?
         } else {
             // Of several regions the one that comes nearest to half of the load is given away as it is.
             let off = |id: RegionId| (self.load_of(id).unwrap_or(0.0) - own / 2.0).abs();

@@ -9,6 +9,7 @@
 use super::RegionServer;
 use super::bus::{BusMessage, Recipient};
 use super::layout::{RegionId, ServerId};
+use super::overlay::PartnerCount;
 use super::servers::ServerStatus;
 use crate::game::Game;
 use crate::peer::interest::lot;
@@ -105,7 +106,7 @@ impl<G: Game> RegionServer<G> {
         self.note_own_players(world);
         let round = self.gossip.rounds;
         let known: Vec<ServerId> = self.servers.known(now).filter(|it| *it != self.me).collect();
-        let count = (GOSSIP_NEAREST, GOSSIP_RANDOM);
+        let count = PartnerCount { nearest: GOSSIP_NEAREST, random: GOSSIP_RANDOM };
         let mut partners = self.overlay.partners(self.me, known, count, round);
         partners.sort_by_key(|it| lot(u64::from(it.0) << 32 | u64::from(self.me.0), !round));
         for server in partners.into_iter().take(FANOUT) {

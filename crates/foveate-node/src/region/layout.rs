@@ -27,6 +27,15 @@ pub struct RegionId(pub u32);
 )]
 pub struct ServerId(pub u32);
 
+/// Where a region is cut in two.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SplitLine {
+    /// The axis that the cut is across: 0 or 1.
+    pub axis: u8,
+    /// The place on that axis.
+    pub at: f32,
+}
+
 /// An axis-parallel rectangle: `min` belongs to it, `max` does not.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rect {
@@ -276,11 +285,11 @@ impl Layout {
     pub fn split(
         &mut self,
         region: RegionId,
-        (axis, at): (u8, f32),
+        line: SplitLine,
         server: ServerId,
         populates: bool,
     ) -> Result<RegionId, LayoutError> {
-        let leaf = self.leaf(region)?;
+        let (leaf, SplitLine { axis, at }) = (self.leaf(region)?, line);
         let rect = self.rect(region).ok_or(LayoutError::Unknown(region))?;
         let along = usize::from(axis & 1);
         if !(rect.min[along] < at && at < rect.max[along] && at.is_finite()) {

@@ -45,6 +45,15 @@ struct RoundTrip {
     at: Micros,
 }
 
+/// How many servers are chosen as partners.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PartnerCount {
+    /// Among the nearest servers.
+    pub nearest: usize,
+    /// Among the others.
+    pub random: usize,
+}
+
 /// What a server knows of its distance from others.
 #[derive(Clone, Debug, Default)]
 pub struct Overlay {
@@ -77,14 +86,14 @@ impl Overlay {
         &self,
         me: ServerId,
         mut servers: Vec<ServerId>,
-        (near, random): (usize, usize),
+        count: PartnerCount,
         round: u64,
     ) -> Vec<ServerId> {
         let rtt = |it: &ServerId| self.rtt(*it).unwrap_or(UNKNOWN);
         servers.sort_by(|a, b| rtt(a).total_cmp(&rtt(b)).then(a.cmp(b)));
-        let mut rest = servers.split_off(near.min(servers.len()));
+        let mut rest = servers.split_off(count.nearest.min(servers.len()));
         rest.sort_by_key(|it| lot(u64::from(me.0) << 32 | u64::from(it.0), round));
-        servers.extend(rest.into_iter().take(random));
+        servers.extend(rest.into_iter().take(count.random));
         servers
     }
 
@@ -113,7 +122,7 @@ impl<G: Game> RegionServer<G> {
         self.overlay.rounds += 1;
         self.overlay.measured.retain(|_, it| now - it.at < MEASURED_FOR);
         let known = self.known_servers(now);
-        let count = (ECHO_NEAREST, ECHO_RANDOM);
+        let count = PartnerCount { nearest: ECHO_NEAREST, random: ECHO_RANDOM };
         for server in self.overlay.partners(self.me, known, count, self.overlay.rounds) {
             let echo = BusMessage::Echo(now.0);
             self.publish(Recipient::Server(server), echo, now + ECHO_EVERY);
@@ -271,7 +280,8 @@ mod tests {
                 overlay.on_reply(*server, Micros(1_000_000 - rtt), Micros(1_000_000))
             });
         }
-        let drawn = |round| overlay.partners(ServerId(1), others.clone(), (8, 2), round);
+        let count = PartnerCount { nearest: 8, random: 2 };
+        let drawn = |round| overlay.partners(ServerId(1), others.clone(), count, round);
         let nearest: Vec<ServerId> = (2..10).map(ServerId).collect();
         let mut random = BTreeSet::new();
         for round in 0..50 {
@@ -280,7 +290,7 @@ mod tests {
             random.extend(partners[8..].iter().copied());
         }
         assert!(random.len() > 25, "all get their turn: {random:?}");
-        assert_eq!(overlay.partners(ServerId(1), others[..5].to_vec(), (8, 2), 1).len(), 5);
+        assert_eq!(overlay.partners(ServerId(1), others[..5].to_vec(), count, 1).len(), 5);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! One call of [`Region::tick`] a round, in this order: what arrived, what has to catch up, what other regions
 //! ask, the rules, what has to be logged, what has to leave, what others are told.
 
-use super::actions::{Judgement, RemoteAsks, forget_marks, judge};
+use super::actions::{Judgement, NewAsk, RemoteAsks, forget_marks, judge};
 use super::border::{Feed, OwnedObjects, STALE_AFTER, StreamNames, Subscriber, creator};
 use super::bus::{BusMessage, HandoffState, MAX_ASKS_SENT, RegionEpoch, RemoteAsk, SessionNote};
 use super::closing::Closing;
@@ -195,6 +195,19 @@ pub struct Region<G: Game> {
     pub(super) notes: BTreeMap<PlayerId, SessionNote>,
 }
 
+/// How a server begins to run a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegionStart {
+    /// The region and the epoch in which the server runs it.
+    pub name: RegionEpoch,
+    /// Its standby, as the layout says.
+    pub standby: Option<ServerId>,
+    /// The world's tick.
+    pub tick: u32,
+    /// The server's time.
+    pub now: Micros,
+}
+
 /// How far a snapshot has come.
 #[derive(Clone, Copy, Debug, Default)]
 struct SnapshotCursor {
@@ -206,13 +219,8 @@ struct SnapshotCursor {
 
 impl<G: Game> Region<G> {
     /// A region without objects.
-    pub fn new(
-        game: &Arc<G>,
-        settings: &RegionSettings,
-        (id, epoch): (RegionId, u32),
-        standby: Option<ServerId>,
-        (tick, now): (u32, Micros),
-    ) -> Region<G> {
+    pub fn new(game: &Arc<G>, settings: &RegionSettings, start: RegionStart) -> Region<G> {
+        let RegionStart { name: RegionEpoch { region: id, epoch }, standby, tick, now } = start;
         let mut simulation = Simulation::new(Arc::clone(game), settings.rounds);
         simulation.ids = IdAllocator::for_node(PlayerId(creator(id)));
         simulation.ids.skip_to(u64::from(tick) * IDS_A_TICK);
@@ -521,8 +529,8 @@ impl<G: Game> Region<G> {
                 Requester::Player(player, tick) => (false, (u64::from(player.0), Some(tick.0))),
             };
             let after = if kept { self.ticked } else { 0 };
-            if let Ok(bytes) = postcard::to_allocvec(&(action, by)) {
-                self.asks.ask(object, (bytes, after), self.ticked, now);
+            if let Ok(action) = postcard::to_allocvec(&(action, by)) {
+                self.asks.ask(object, NewAsk { action, after }, self.ticked, now);
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use super::border::Feed;
 use super::bus::{BusMessage, Recipient, RegionEpoch};
-use super::layout::{Layout, LayoutError, RegionId};
+use super::layout::{Layout, LayoutError, RegionId, SplitLine};
 use super::lease::{BEACON_EVERY, StandbyWatch};
 use super::ledger::{Settled, Subject};
-use super::owner::Region;
+use super::owner::{Region, RegionStart};
 use super::{Intent, LayoutChange, MeshStep, RegionEvent, RegionServer, Standby, takeover};
 use crate::game::Game;
 use crate::simulation::Simulation;
@@ -47,7 +47,7 @@ impl<G: Game> RegionServer<G> {
         let mut wanted = layout.clone();
         let done = match change {
             LayoutChange::Split(region, axis, at, server) => {
-                wanted.split(region, (axis, at), server, false).map(|_| ())
+                wanted.split(region, SplitLine { axis, at }, server, false).map(|_| ())
             }
             LayoutChange::MoveSplit(region, to) => wanted.move_split(region, to),
             LayoutChange::Merge(region) => wanted.merge(region).map(|_| ()),
@@ -280,7 +280,8 @@ impl<G: Game> RegionServer<G> {
         let info = self.layout.as_ref().and_then(|(_, layout)| layout.get(id));
         let standby = info.and_then(|info| info.standby);
         let (game, settings) = (&self.game, &self.settings);
-        let mut region = Region::new(game, settings, (id, epoch), standby, (tick, now));
+        let name = RegionEpoch { region: id, epoch };
+        let mut region = Region::new(game, settings, RegionStart { name, standby, tick, now });
         let (view, logs) = (view.clone(), &self.logs);
         let elsewhere = |object: ObjectId| {
             let others = logs.iter().filter(|(other, _)| **other != id).map(|(_, view)| view);

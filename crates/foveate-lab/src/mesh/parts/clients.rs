@@ -210,7 +210,8 @@ impl ServedPlayers {
                 let error = off(at);
                 let were = truths.iter().filter_map(|truth| truth.get(id));
                 let least = were.map(off).fold(error, f32::min);
-                let sight = sight((*avatar, from), (*id, *at), distance, tick);
+                let avatar = Placed { id: *avatar, at: from };
+                let sight = sight(avatar, Placed { id: *id, at: *at }, distance, tick);
                 let Some(grade) = self.view.grade(&sight) else { continue };
                 let wrong = least > SAME.max(grade.floor.0);
                 if wrong {
@@ -235,20 +236,22 @@ impl ServedPlayers {
     }
 }
 
-fn sight(
-    (avatar, from): (ObjectId, [f32; 2]),
-    (object, to): (ObjectId, [f32; 2]),
-    distance: f32,
-    tick: u32,
-) -> Sight {
+/// An object and where it is.
+#[derive(Clone, Copy)]
+struct Placed {
+    id: ObjectId,
+    at: [f32; 2],
+}
+
+fn sight(avatar: Placed, object: Placed, distance: f32, tick: u32) -> Sight {
     Sight {
         distance: Metres(distance),
-        cos_angle: (to[0] - from[0]) / distance.max(1e-6),
-        from: from.into(),
-        to: to.into(),
-        pivot: Some(avatar),
-        object,
-        kind: object.kind(),
+        cos_angle: (object.at[0] - avatar.at[0]) / distance.max(1e-6),
+        from: avatar.at.into(),
+        to: object.at.into(),
+        pivot: Some(avatar.id),
+        object: object.id,
+        kind: object.id.kind(),
         same_team: false,
         interaction: 0.0,
         tick: Tick(tick),

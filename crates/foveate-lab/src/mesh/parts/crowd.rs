@@ -11,6 +11,7 @@ use crate::mesh::faults::FaultSpec;
 use crate::mesh::game::{DriftSpec, WALKER};
 use crate::mesh::run::{MeshError, ROUND};
 use crate::output::{Align, Table, Verdict};
+use crate::report::{Axis, Plot, Series};
 use foveate_node::region::RegionServer;
 use foveate_node::region::layout::{RegionId, ServerId};
 use foveate_sync::interest::Strain;
@@ -195,6 +196,11 @@ pub fn run(spec: PartSpec) -> Result<PartResult, MeshError> {
         }));
     }
     part.tables.push(table);
+    part.plots.push(
+        Plot::bars("The busiest server before and in a crowd", jobs.iter().map(|it| it.0))
+            .y(Axis::linear("work of a round", "µs").from_zero())
+            .series(Series::values("busiest server", found.iter().map(|it| it.busiest))),
+    );
     let [_, alone, helped, strained] = &found[..] else { return Ok(part) };
     // A server that is full with the crowd alone holds this many players with its helpers.
     let budget = alone.busiest;

@@ -12,12 +12,12 @@ pub mod places;
 use super::faults::FaultSpec;
 use super::game::{Drift, DriftSpec};
 use super::run::{MeshError, ROUND};
-use super::world::MeshWorld;
+use super::world::{MeshWorld, WorldStart};
 use crate::output::{Table, Verdict};
 use crate::report::Plot;
 use foveate_node::game::Game;
 use foveate_node::region::RegionSettings;
-use foveate_node::region::layout::{Layout, LayoutError, Rect, RegionId, ServerId};
+use foveate_node::region::layout::{Layout, LayoutError, Rect, RegionId, ServerId, SplitLine};
 use foveate_wire::{Metres, Micros};
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub fn even_layout(
         let (id, rect) = parts.remove(0);
         let axis = usize::from(rect.max[1] - rect.min[1] > rect.max[0] - rect.min[0]);
         let at = f32::midpoint(rect.min[axis], rect.max[axis]);
-        let new = layout.split(id, (axis as u8, at), server(count), true)?;
+        let new = layout.split(id, SplitLine { axis: axis as u8, at }, server(count), true)?;
         let (mut low, mut high) = (rect, rect);
         (low.max[axis], high.min[axis]) = (at, at);
         parts.extend([(id, low), (new, high)]);
@@ -90,7 +90,8 @@ pub fn calm_world(
         ..RegionSettings::new(ROUND, Metres(VIEW), extent)
     };
     let layout = even_layout(game.schema().hash(), drift.half, regions, server)?;
-    Ok(MeshWorld::new(game, settings, faults, (layout, servers), (seed, 0)))
+    let start = WorldStart { layout, servers, players: 0, seed };
+    Ok(MeshWorld::new(game, settings, faults, start))
 }
 
 /// One server after the other.

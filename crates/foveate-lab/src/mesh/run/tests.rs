@@ -84,8 +84,7 @@ fn every_planted_mistake_is_found() {
 
 #[test]
 fn every_planted_mistake_with_sessions_is_found() {
-    // `AliasesReused` does no harm in 20 worlds: an alias that is used again comes with its object's id.
-    for sabotage in [Sabotage::SameKeys, Sabotage::MovedBeforeReady] {
+    for sabotage in Sabotage::OF_SESSIONS {
         let found = (1..=20).any(|seed| {
             let spec = MeshSpec::small(sabotage.faults(), seconds(60), seed);
             let result = run(&MeshSpec { players: 8, ..spec }).unwrap();

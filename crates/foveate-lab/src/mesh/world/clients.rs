@@ -27,7 +27,7 @@ const NEAR: f32 = 7.0;
 /// How far a replica may be off: a quarter of a second's way and the view's own tolerance.
 const OFF: f32 = 8.0;
 /// What came within this was heard of late.
-const RECENT: Micros = Micros(250_000);
+pub(super) const RECENT: Micros = Micros(250_000);
 /// A link whose server died ends after this.
 const LINK_TIMEOUT: Micros = Micros(4_000_000);
 
@@ -70,7 +70,7 @@ pub(super) struct SimClient {
     dial: u32,
     pub(super) away: bool,
     /// When a state came last.
-    heard: Micros,
+    pub(super) heard: Micros,
     /// Its host crashed: the region, and when.
     pub(super) orphaned: Option<(RegionId, Micros)>,
     /// Looks at which its belongings were not as they should be, in a row.
@@ -102,6 +102,7 @@ pub struct SimClients {
     rng: fastrand::Rng,
     /// Replicas near players that were looked at, and how many were right: inside, and at borders.
     pub right: [[u64; 2]; 2],
+    pub(super) ghosts: super::ghosts::Ghosts,
     /// How long players could not play after their host crashed, since that was noticed.
     pub silences: Vec<Micros>,
 }
@@ -125,6 +126,7 @@ impl SimClients {
             next_link: u64::from(players) << 32,
             rng: fastrand::Rng::with_seed(seed ^ 0xc11e),
             right: [[0; 2]; 2],
+            ghosts: Default::default(),
             silences: Vec::new(),
         }
     }

@@ -15,6 +15,7 @@ impl MeshWorld {
     /// A process reaches a step for which a fault is armed.
     pub(super) fn strike(&mut self, id: ServerId, step: MeshStep) {
         self.counts.takeovers += u64::from(step == MeshStep::Fenced);
+        *self.counts.reached.entry(step).or_default() += 1;
         if step == MeshStep::TakeoverAsked
             && let Some(process) = self.processes.get(&id)
         {
@@ -126,8 +127,8 @@ impl MeshWorld {
         self.armed.retain(|it| now - it.since < ARMED_FOR);
         if self.armed.len() < MAX_ARMED {
             let favoured = self.favoured;
-            let who = (self.clients.wanted() > 0, now);
-            self.armed.push(Armed::draw(&mut self.rng, &self.spec, &favoured, who));
+            let players = self.clients.wanted() > 0;
+            self.armed.push(Armed::draw(&mut self.rng, &self.spec, &favoured, players, now));
         }
         if !self.outage && self.rng.f64() < self.spec.outages {
             let long = Micros(self.rng.u64(500_000..7_500_000));

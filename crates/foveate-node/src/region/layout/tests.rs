@@ -9,7 +9,12 @@ fn random(rng: &mut fastrand::Rng) -> Layout {
         let at = (rng.f32() - 0.5) * 2.0 * EXTENT;
         let region = layout.region_at([at, (rng.f32() - 0.5) * 2.0 * EXTENT]);
         // Cuts outside of the region are refused, which is fine here.
-        let _ = layout.split(region, (rng.u8(..2), at), ServerId(rng.u32(1..5)), true);
+        let _ = layout.split(
+            region,
+            SplitLine { axis: rng.u8(..2), at },
+            ServerId(rng.u32(1..5)),
+            true,
+        );
     }
     layout
 }
@@ -44,10 +49,12 @@ fn any_series_of_changes_leaves_one_region_at_each_place() {
             let at = (rng.f32() - 0.5) * 2.0 * EXTENT;
             let before = layout.clone();
             let done = match rng.u8(..5) {
-                0 => layout.split(region, (rng.u8(..2), at), ServerId(2), false).map(|new| {
-                    assert!(!ids.contains(&new), "ids are never used again");
-                    ids.push(new);
-                }),
+                0 => layout
+                    .split(region, SplitLine { axis: rng.u8(..2), at }, ServerId(2), false)
+                    .map(|new| {
+                        assert!(!ids.contains(&new), "ids are never used again");
+                        ids.push(new);
+                    }),
                 1 => layout.move_split(region, at),
                 2 => layout.replace(region, ServerId(3)).map(|heir| {
                     assert!(!ids.contains(&heir) && layout.rect(heir) == before.rect(region));
@@ -122,8 +129,9 @@ fn neighbours_are_the_regions_within_the_border() {
 #[test]
 fn a_merged_region_hands_over_to_its_sibling_and_heirs_follow() {
     let mut layout = Layout::new(7, Micros(50_000), ServerId(1));
-    let east = layout.split(RegionId(0), (0, 0.0), ServerId(2), true).unwrap();
-    let north_east = layout.split(east, (1, 0.0), ServerId(3), true).unwrap();
+    let east =
+        layout.split(RegionId(0), SplitLine { axis: 0, at: 0.0 }, ServerId(2), true).unwrap();
+    let north_east = layout.split(east, SplitLine { axis: 1, at: 0.0 }, ServerId(3), true).unwrap();
     assert_eq!(layout.merge(RegionId(0)), Err(LayoutError::NoSibling(RegionId(0))));
     assert_eq!(layout.merge(north_east), Ok(east));
     assert_eq!(layout.region_at([5.0, 5.0]), east);
@@ -143,7 +151,7 @@ fn broken_records_are_refused_with_a_reason() {
     assert_eq!(text(&bytes[..4]), "the layout record cannot be read: it is malformed");
     let broken = |change: &dyn Fn(&mut Layout)| {
         let mut broken = layout.clone();
-        broken.split(RegionId(0), (0, 0.0), ServerId(2), true).unwrap();
+        broken.split(RegionId(0), SplitLine { axis: 0, at: 0.0 }, ServerId(2), true).unwrap();
         change(&mut broken);
         text(&broken.write())
     };
