@@ -580,3 +580,6 @@ impl MeshWorld {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

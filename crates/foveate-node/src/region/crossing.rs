@@ -14,7 +14,7 @@ use super::hosting::{HostedSession, SessionOffer};
 use super::layout::{RegionId, ServerId};
 use super::owner::{Region, Row};
 use super::players::{PlayerPlace, PlayerRecord, subject};
-use super::sessions::{Claim, LinkState, SAY_AGAIN};
+use super::sessions::{Claim, Join, LinkState, SAY_AGAIN};
 use super::{MeshStep, RegionEvent, RegionServer};
 use crate::game::{Game, PlayerId};
 use crate::outbox::Link;
@@ -74,7 +74,7 @@ impl<G: Game> RegionServer<G> {
         let Some(region) = self.regions.get(&id) else { return };
         let players: Vec<PlayerId> = region.sessions.hosted().collect();
         for player in players {
-            let there = self.avatar_region(id, player);
+            let there = self.avatar_region(id, player).or_else(|| self.waits_in(id, player));
             if let Some(to) = self.next_region(id, player)
                 && (there.is_some() || !self.is_offered((id, player), to, now))
             {
@@ -86,6 +86,14 @@ impl<G: Game> RegionServer<G> {
                 self.move_session((id, to), player, now);
             }
         }
+    }
+
+    /// The region at which a client waits that has lost its link to the host. The session follows it: without a host the
+    /// client has no reason to come back.
+    fn waits_in(&self, id: RegionId, player: PlayerId) -> Option<RegionId> {
+        let region = self.regions.get(&id)?;
+        let offer = region.hosted.get(&player)?.offer.filter(|it| it.is_ready(self.woken))?;
+        (region.sessions.has(player) == Some(false)).then_some(offer.region)
     }
 
     /// A host that does not hear what became of its append stops before the next one, which waits for the session for
@@ -285,7 +293,19 @@ impl<G: Game> RegionServer<G> {
         let Ok(bytes) = postcard::to_allocvec(&message) else { return };
         let by = region.name();
         if let Some(link) = link {
-            self.set_link(link, LinkState::Parting, now);
+            // A client that does not wait at the next host is sent there.
+            let left_behind = ticket.is_none() && self.owner_of(to) != Some(self.me);
+            let join = Join {
+                name: record.name.clone(),
+                version: record.version,
+                resume: Some(message.state.resume),
+                region: Some(to),
+                probe: 0,
+                redirect: None,
+            };
+            let moves = left_behind && record.version >= MOVING_SESSIONS;
+            let state = if moves { LinkState::Joining(join) } else { LinkState::Parting };
+            self.set_link(link, state, now);
         }
         let out = OutboundSession { to, by, epoch, bytes, since: now, sent: None, link };
         self.sessions_out.insert(player, out);

@@ -272,7 +272,11 @@ impl<G: Game> RegionServer<G> {
                 self.on_enter(link, (name, version), ticket, now);
             }
             // It was said to a session that has gone since.
-            Some(_) if matches!(state, LinkState::Parting | LinkState::Fresh) => {}
+            Some(_)
+                if matches!(
+                    state,
+                    LinkState::Joining(_) | LinkState::Parting | LinkState::Fresh
+                ) => {}
             _ => self.reject_link(link, Refusal::Malformed, "unexpected message"),
         }
     }
