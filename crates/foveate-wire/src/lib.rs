@@ -30,7 +30,7 @@ pub use contexts::CONTEXTS;
 pub use foveate_derive::Replicate;
 pub use id::{Alias, Epoch, KindId, ObjectId, OwnerId};
 pub use predict::Motion;
-pub use record::{Baseline, Pose};
+pub use record::{Baseline, Pose, PoseBaseline};
 pub use schema::{
     Access, Disclosure, FieldSpec, FieldType, FlooredLane, Kind, KindList, KindSpec, PlaceLanes,
     Role, Schema, SchemaError, SchemaMismatch,

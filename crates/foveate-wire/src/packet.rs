@@ -7,7 +7,9 @@ use crate::coder::{Coder, Decoder, Encoder, Models};
 use crate::number::count;
 use crate::place::Fall;
 use crate::predict::Motion;
-use crate::record::{Baseline, Pose, code_count, code_pose, code_same_others, code_state};
+use crate::record::{
+    Baseline, Pose, PoseBaseline, code_count, code_pose, code_same_others, code_state,
+};
 use crate::schema::{Kind, Schema};
 use crate::{Alias, KindId, ObjectId, Tick, contexts};
 use thiserror::Error;
@@ -201,18 +203,18 @@ impl<C: Coder> PacketWriter<C> {
         self.state(kind, Some(base), now)
     }
 
-    /// Writes the same bytes if only the pose changed: from `then`, which has this `motion` and is
-    /// `age` rounds old. No lanes have to be assembled for it.
+    /// Writes the same bytes as [`update`](PacketWriter::update) if only the pose changed. No lanes have
+    /// to be assembled for it.
     pub fn update_pose(
         &mut self,
         alias: Alias,
         kind: &Kind,
-        (then, motion, age): (Pose, Motion, u32),
+        then: &PoseBaseline,
         now: Pose,
     ) -> Motion {
-        self.update_head(alias, age);
+        self.update_head(alias, then.age);
         let fall = fall_of(&mut self.fall, kind);
-        let (_, motion) = code_pose(&mut self.coder, kind, Some(&(then, motion, age)), fall, now);
+        let (_, motion) = code_pose(&mut self.coder, kind, Some(then), fall, now);
         code_same_others(&mut self.coder);
         motion
     }

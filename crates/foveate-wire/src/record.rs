@@ -52,8 +52,15 @@ impl Pose {
     }
 }
 
-/// A pose that the receiver has, with its motion and its age in rounds.
-pub(crate) type Then = (Pose, Motion, u32);
+/// A pose that the receiver has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoseBaseline {
+    pub pose: Pose,
+    /// The motion of the pose's state.
+    pub motion: Motion,
+    /// The age of the pose in rounds.
+    pub age: u32,
+}
 
 /// Codes the lanes of an object; returns the new state's motion. When writing, `lanes` holds the
 /// state; when reading, it is filled in. Without a baseline the state is whole.
@@ -64,7 +71,11 @@ pub(crate) fn code_state<C: Coder>(
     fall: &mut Fall,
     lanes: &mut [i32],
 ) -> Motion {
-    let then = base.map(|base| (Pose::of(kind, base.lanes), base.motion, base.age));
+    let then = base.map(|base| PoseBaseline {
+        pose: Pose::of(kind, base.lanes),
+        motion: base.motion,
+        age: base.age,
+    });
     let now = if C::READS { Pose::default() } else { Pose::of(kind, lanes) };
     let (now, motion) = code_pose(c, kind, then.as_ref(), fall, now);
     if C::READS {
@@ -78,7 +89,7 @@ pub(crate) fn code_state<C: Coder>(
 pub(crate) fn code_pose<C: Coder>(
     c: &mut C,
     kind: &Kind,
-    then: Option<&Then>,
+    then: Option<&PoseBaseline>,
     fall: &mut Fall,
     mut now: Pose,
 ) -> (Pose, Motion) {
@@ -90,13 +101,13 @@ pub(crate) fn code_pose<C: Coder>(
         }
     }
     if kind.yaw.is_some() || kind.pitch.is_some() {
-        let before = then.map_or([0; 2], |(pose, ..)| pose.facing);
+        let before = then.map_or([0; 2], |then| then.pose.facing);
         let turn = [0, 1].map(|which| {
             let turned = now.facing[which].wrapping_sub(before[which]);
             let steps = kind.turns[which].whole;
             if steps == 0 { 0 } else { shorter_way(turned, steps) }
         });
-        let turn = code_facing(c, then.map_or(HORIZON, |(_, _, age)| *age), miss, turn);
+        let turn = code_facing(c, then.map_or(HORIZON, |then| then.age), miss, turn);
         now.facing = [0, 1].map(|which| before[which].wrapping_add(turn[which]));
     }
     (now, motion)
@@ -123,11 +134,11 @@ fn code_moved<C: Coder>(
     c: &mut C,
     place: &PlaceLanes,
     fall: &mut Fall,
-    (pose, motion, age): &Then,
+    then: &PoseBaseline,
     now: [i32; 3],
 ) -> ([i32; 3], Motion, usize) {
-    let (from, age) = (pose.at, *age);
-    let motion = if place.motion { *motion } else { Motion::default() };
+    let (from, age) = (then.pose.at, then.age);
+    let motion = if place.motion { then.motion } else { Motion::default() };
     let known = Known::new(from, &motion, age.max(1));
     let ahead = known.predicted();
     let off = |at: [i32; 3]| [0, 1, 2].map(|axis| at[axis].wrapping_sub(ahead[axis]));

@@ -37,8 +37,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("crates/foveate-node/src/region/servers.rs", 1),
     ("crates/foveate-node/src/region/sessions.rs", 4),
     ("crates/foveate-node/src/region/takeover.rs", 2),
-    ("crates/foveate-wire/src/packet.rs", 1),
-    ("crates/foveate-wire/src/record.rs", 1),
 ];
 
 /// No function takes a tuple, by value or by reference, or takes one apart in its signature.

@@ -39,14 +39,6 @@ const EXEMPT: &[&str] = &[
     "crates/foveate-lab/src/chaos/check.rs",
     "crates/foveate-lab/src/chaos/mod.rs",
     "crates/foveate-lab/src/chaos/world.rs",
-    "crates/foveate-sync/src/pipeline/carry.rs",
-    "crates/foveate-sync/src/pipeline/due.rs",
-    "crates/foveate-sync/src/pipeline/encode.rs",
-    "crates/foveate-sync/src/pipeline/grade.rs",
-    "crates/foveate-sync/src/pipeline/jumps.rs",
-    "crates/foveate-sync/src/pipeline/mod.rs",
-    "crates/foveate-sync/src/schedule/observer.rs",
-    "crates/foveate-sync/src/schedule/pair.rs",
 ];
 
 /// Folders that exist on one machine only.

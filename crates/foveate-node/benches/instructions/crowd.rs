@@ -6,7 +6,8 @@ use crate::walker::{BenchWalker, ROUND_MS, Strides, schema, view};
 use foveate_sync::{Observer, ObserverId, Pivots, Publisher, ReplicaSet, Rounds, Slot};
 use foveate_wire::packet::{Ack, MAX_PACKET, PacketWriter, StateHeader};
 use foveate_wire::{
-    Alias, Baseline, KindId, Micros, Models, Motion, ObjectId, OwnerId, Pose, Replicate, Tick,
+    Alias, Baseline, KindId, Micros, Models, Motion, ObjectId, OwnerId, Pose, PoseBaseline,
+    Replicate, Tick,
 };
 use std::hint::black_box;
 
@@ -154,8 +155,9 @@ pub fn encode() {
                 let (alias, then, motion) = (Alias(at as u16), &then[at], motions[at]);
                 // Like the pipeline: whole lanes only if more than the pose changed.
                 if then.last() == now.last() {
-                    let [from, to] = [then, &*now].map(|lanes| Pose::of(kind, lanes));
-                    writer.update_pose(alias, kind, (from, motion, AGE), to);
+                    let [pose, to] = [then, &*now].map(|lanes| Pose::of(kind, lanes));
+                    let from = PoseBaseline { pose, motion, age: AGE };
+                    writer.update_pose(alias, kind, &from, to);
                 } else {
                     writer.update(alias, kind, &Baseline { lanes: then, motion, age: AGE }, now);
                 }

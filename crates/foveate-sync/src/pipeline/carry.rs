@@ -19,15 +19,15 @@ pub struct CarriedState {
     pub at: [i32; 3],
     /// Its facing in steps.
     pub facing: [i32; 2],
-    /// How it got there: the way,
+    /// The way on which its motion rests, in steps.
     pub moved: [i32; 3],
-    /// and the ticks that it took.
+    /// The ticks that this way took.
     pub ticks: u32,
     /// The number of the send.
     pub number: u8,
-    /// Whether it has what only the object's own player is told,
+    /// Whether it has the lanes that only the object's own player is told.
     pub own: bool,
-    /// or at least what its team is.
+    /// Whether it has the lanes that only the object's team is told.
     pub mate: bool,
     /// A hash of all other lanes.
     pub others: u64,

@@ -10,7 +10,7 @@ use foveate_wire::{Metres, Micros, Tick, predict};
 /// A state that is needed from the history and this close to leaving it is sent again before it does.
 const EXPIRES: u32 = HISTORY - 8;
 /// Errors and missed changes count for at most this much urgency, so that one object that jumped
-/// far does not hold up all others; age counts without limit, so that nobody waits for ever.
+/// far does not hold up all others; age counts without limit, so that no pair waits for ever.
 const URGENCY_CAP: f32 = 8.0;
 /// The most that one pair presses for a packet under strain: that of a replica which is missing. A packet is for
 /// several pairs that are wrong rather than for one that is far off.

@@ -6,7 +6,9 @@ use crate::metrics::Counters;
 use crate::schedule::{DuePair, Mode, Notice, Observer, Reference, SentKind, SentRecord};
 use crate::store::{ObjectState, Slot, Store};
 use foveate_wire::packet::{KEPT_STATES, MAX_PACKET, MAX_RECORDS, PacketWriter, StateHeader};
-use foveate_wire::{Alias, Baseline, Encoder, Kind, Micros, Models, Motion, Pose, Tick};
+use foveate_wire::{
+    Alias, Baseline, Encoder, Kind, Micros, Models, Motion, Pose, PoseBaseline, Tick,
+};
 
 /// What encoding needs and the next observer reuses.
 pub(super) struct Scratch {
@@ -64,7 +66,7 @@ impl RoundInputs<'_> {
         for bound in &turn.due {
             let alias = observer.alias(bound.pair as usize);
             let Some(alias) = alias.or_else(|| observer.open(bound.pair, tick)) else {
-                // There are more objects than names for them: whoever has none is not told of.
+                // There are more objects than aliases: an object without one is not sent.
                 let class = observer.next_checks[bound.pair as usize].class();
                 observer.counters.postponed += 1;
                 observer.counters.broken[class] += 1;
@@ -188,9 +190,10 @@ impl Packet<'_> {
             Some(base) if base.access == access && !base.others_moved_on(hot) => {
                 let age = tick.since(base.tick);
                 state.facing = facing_to_tell(kind, base, hot, facing);
-                let then = Pose { at: base.at, facing: base.facing };
+                let pose = Pose { at: base.at, facing: base.facing };
+                let then = PoseBaseline { pose, motion: base.motion, age };
                 let now = Pose { at, facing: state.facing };
-                state.motion = writer.update_pose(alias, kind, (then, base.motion, age), now);
+                state.motion = writer.update_pose(alias, kind, &then, now);
             }
             Some(base) => {
                 let age = tick.since(base.tick);

@@ -56,7 +56,7 @@ impl RoundInputs<'_> {
         turn.leaving.clear();
         turn.notices.clear();
         if observer.pivots.is_empty() {
-            // Nobody to look from: what has a place stays as it is until it is no more.
+            // Without a pivot an object that has a place is left as it is until it is removed.
             scratch.attention.retain(|at| {
                 let hot = &store.hot[observer.next_checks[*at as usize].slot.at()];
                 !hot.placed || !hot.alive
@@ -70,7 +70,7 @@ impl RoundInputs<'_> {
     }
 }
 
-/// Takes leave of pairs that the observer has let go of.
+/// Drops the pairs that the observer has let go of, or watches them again.
 fn drop_closed(observer: &mut Observer, store: &Store) {
     let tick = store.tick();
     while let Some(alias) = observer.closed.pop() {
@@ -188,7 +188,7 @@ impl Look {
         let (gate, wake) = (&mut observer.pair_states[at], &mut observer.next_checks[at]);
         let tallies = &mut observer.tallies;
         let Some(grade) = grade else {
-            // One's own object that one is not told of stays so until one looks from elsewhere.
+            // The observer's own object, if it is not sent to it, stays so until the observer looks from elsewhere.
             let beyond = if own && hot.alive { Metres::UNBOUNDED } else { distance - self.reach };
             let mut next = self.out_of_reach(hot, beyond);
             tallies.set(wake, wake.tally % NextCheck::KNOWN);
@@ -218,7 +218,7 @@ impl Look {
             false => Access::Rival,
         });
         if wake.mode != Mode::Special || observer.pairs[at].revive() {
-            // Whatever is found now may have come up right after the last look.
+            // A difference that is found now may have arisen right after the last look.
             let since = wake.unseen_since(self.tick, gate.rest);
             // A right replica is off by its floor at most.
             let error = deviation::floor(store.kind(slot), &grade);
@@ -241,7 +241,7 @@ impl Look {
     /// How far off an object is that is out of reach, so that the policy need not be asked.
     fn far_off(&self, observer: &Observer, hot: &ObjectState) -> Option<Metres> {
         if !observer.interactions.is_empty() {
-            return None; // what one has to do with is of interest from afar
+            return None; // an object that the observer interacted with is of interest from afar
         }
         let nearest = nearest(&observer.pivots, hot.pos).filter(|_| hot.alive && hot.placed)?;
         (!nearest.is_within(self.reach)).then(|| nearest.distance())
@@ -356,14 +356,14 @@ impl Look {
         }
     }
 
-    /// A pair that nobody cares for need not be looked at before it could have come into reach.
+    /// A pair out of reach need not be looked at before it could have come into reach.
     fn out_of_reach(&self, hot: &ObjectState, beyond: Metres) -> Tick {
         let wait = (beyond / (hot.reach + self.slack).max(LEAST_WAY)).clamp(0.0, MAX_LOOKS);
         let whole = wait as u32;
         self.tick.plus((whole + u32::from((whole as f32) < wait)).max(1))
     }
 
-    /// The life of a pair that nobody cares for any more: linger, freeze, forget.
+    /// The life of a pair that is out of interest: linger, freeze, forget.
     fn out_of_interest(&self, notice: Notice, hot: &ObjectState) -> Notice {
         match notice {
             Notice::GoneDue | Notice::GoneSent(_) | Notice::Closed => notice,
@@ -379,7 +379,7 @@ impl Look {
         }
     }
 
-    /// Nor need it be looked at after its notice's time has come.
+    /// A pair has to be looked at again when its notice's time has come, or before.
     fn no_later_than_notice(&self, next: Tick, notice: Notice) -> Tick {
         let due = match notice {
             Notice::Lingering(since) => since.plus(self.rounds.count(self.rounds.freeze_after)),
@@ -445,7 +445,7 @@ fn refresh(observer: &mut Observer, round: &RoundInputs<'_>, scratch: &mut Scrat
         let wake = &mut observer.next_checks[at];
         let slot = wake.slot;
         let hot = &store.hot[slot.at()];
-        // All others have been given their time, whatever comes into the neighbourhood.
+        // All other pairs have the time of their next look already, however the neighbourhood changes.
         if stale || !hot.alive {
             wake.set(tick);
         }
@@ -458,7 +458,7 @@ fn refresh(observer: &mut Observer, round: &RoundInputs<'_>, scratch: &mut Scrat
         scratch.met[slot.at()] = search;
         at += 1;
     }
-    // In steps, so that one who has a few more than anybody before does not concern all others.
+    // In steps: an observer with a few more pairs than any before it does not make all others allocate.
     let room = (scratch.most_pairs + scratch.most_pairs / 4).next_multiple_of(16);
     observer.reserve(room.min(MAX_RESERVED));
     let before = observer.pairs.len();

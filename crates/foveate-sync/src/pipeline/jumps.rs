@@ -1,7 +1,7 @@
 //! Objects that came from elsewhere: created, teleported, or on another side now.
 //!
-//! Neighbourhoods are looked up rarely, because everything else moves no faster than its kind can. Whoever does
-//! is looked at apart, by those only who are near the one or the other end.
+//! Neighbourhoods are looked up rarely, because objects move no faster than their kind can. An object that does is
+//! looked at apart, by observers near one of the two ends of its jump only.
 
 use super::grade::{MARGIN, nearest};
 use super::{RoundInputs, Scratch};
@@ -49,7 +49,7 @@ impl Jumps {
 }
 
 /// Objects that jumped into the neighbourhood become pairs; those that jumped within it or out of it
-/// are looked at. Nobody else has to be.
+/// are looked at. No other object has to be.
 pub(super) fn meet_jumped(observer: &mut Observer, round: &RoundInputs<'_>, scratch: &mut Scratch) {
     let RoundInputs { store, jumps, .. } = *round;
     if store.jumped.is_empty() {

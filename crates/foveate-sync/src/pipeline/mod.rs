@@ -29,15 +29,15 @@ use std::sync::Arc;
 
 /// Records that are worth a packet when the budget is short.
 const BATCH: usize = 4;
-/// Observers whose turns are taken together, stage by stage. One by one each would wait for its memory
-/// several times. What a stage needs of all of them is read in a run before it begins: nothing hangs on
-/// what is read, so all of it comes at the same time.
+/// Observers that go through the stages together. One by one each would wait for its memory several
+/// times. What a stage needs of all of them is read in a run before it begins: no read depends on
+/// another, so the processor fetches them at the same time.
 const GROUP: usize = 16;
 
 /// Observers that are worth a thread at least: handing them over takes about as long as thirty turns.
 const MIN_PART: usize = 64;
 
-/// Pairs that memory is set aside for in advance; who has more gets it as it goes.
+/// Pairs that memory is set aside for in advance; an observer with more allocates when it meets them.
 const MAX_RESERVED: usize = 128;
 
 /// Times that shape a publisher's rounds.
@@ -76,9 +76,9 @@ pub struct Publisher {
     now: Micros,
     index: Index,
     observers: Vec<Option<Observer>>,
-    /// Places of observers who have left.
+    /// Places of observers that were removed.
     free: Vec<ObserverId>,
-    /// The counts of those that were removed.
+    /// The counts of the observers that were removed.
     gone: Counters,
     jumps: jumps::Jumps,
     threads: Threads,
@@ -146,7 +146,7 @@ struct Workspace {
 #[derive(Default)]
 struct Packets {
     bytes: Vec<u8>,
-    /// To whom each goes, and where it ends.
+    /// The receiver of each packet, and where its bytes end.
     ends: Vec<(ObserverId, usize)>,
 }
 
@@ -243,7 +243,7 @@ impl Publisher {
             self.observers.push(None);
             ObserverId(self.observers.len() as u32 - 1)
         });
-        // Observers look about in different rounds, so that each round has as much to do.
+        // Observers refresh their neighbourhoods in different rounds, so that all rounds cost the same.
         observer.phase = id.0;
         self.observers[id.0 as usize] = Some(observer);
         id
@@ -336,13 +336,13 @@ impl Publisher {
         }
     }
 
-    /// One round: every change since the last one is told to whom it matters, as far as it matters.
-    /// `send` gets each packet; it must not keep the slice.
+    /// One round: sends the changes since the last one to the observers that they matter to, as far
+    /// as they matter. `send` gets each packet; it must not keep the slice.
     pub fn round(&mut self, tick: Tick, now: Micros, send: impl FnMut(ObserverId, &[u8])) {
         self.round_watched(tick, now, &mut (), send);
     }
 
-    /// Like [`round`](Publisher::round), with somebody looking on.
+    /// Like [`round`](Publisher::round); `probe` is told when a stage begins.
     pub fn round_watched(
         &mut self,
         tick: Tick,
@@ -500,7 +500,7 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Does something for each of them; the places of those who have left are passed over.
+    /// Calls `work` for each observer; the places of removed observers are skipped.
     #[inline]
     fn each(&mut self, mut work: impl FnMut(&mut Turn, &mut Observer)) {
         for (turn, observer) in self.turns.iter_mut().zip(self.observers.iter_mut()) {
@@ -510,7 +510,7 @@ impl Group<'_> {
         }
     }
 
-    /// Reads something of each of them, only so that it is at hand afterwards.
+    /// Reads a part of each observer, only to have it in the cache afterwards.
     #[inline]
     fn read(&mut self, mut some: impl FnMut(&Turn, &Observer) -> usize) {
         let mut read = 0;

@@ -98,7 +98,7 @@ pub(super) fn find_awake(next_checks: &[NextCheck], tick: Tick, awake: &mut Vec<
     awake.resize(next_checks.len(), 0);
     let mut found = 0;
     for (at, wake) in next_checks.iter().enumerate() {
-        // Without a branch: whose time has come cannot be foreseen.
+        // Without a branch: it cannot be predicted which pairs are awake.
         awake[found] = at as u32;
         found += usize::from(!wake.is_after(tick));
     }
@@ -114,7 +114,7 @@ impl Quiet {
         let others = if gate.own() { hot.head.wrapping_sub(1) } else { hot.others };
         let others_moved = (others.wrapping_sub(replica.push) as i32) > 0;
         let Some(place) = &kind.place else {
-            // Without a place every state counts: right is who has the newest.
+            // Without a place every state counts: only a replica of the newest one is right.
             let newest =
                 gate.rest != 0 && !others_moved && hot.head.wrapping_sub(replica.push) == 1;
             return if newest { Seen::Right(1) } else { Seen::Unsure };

@@ -1,4 +1,4 @@
-//! One who must be told about the world: a player, a spectator, a strategist, a neighbouring server.
+//! An observer, to which the world is replicated: a player, a spectator, a strategist, a neighbouring server.
 
 use super::sent::Settled;
 use super::{
@@ -93,15 +93,15 @@ pub struct Observer {
     pub(crate) sources: Pivots,
     /// The pivots in this round.
     pub(crate) pivots: SmallVec<[Pivot; 1]>,
-    /// Who was in the slots of `sources` when it first looked from them: a slot may be somebody else's later.
+    /// The objects in the slots of `sources` when it first looked from them: another object may take a slot later.
     looked_from: SmallVec<[ObjectId; 1]>,
-    /// The pairs, in three parts of the same order: what every round needs of each,
+    /// The part of each pair that every round needs. The two other parts have the same order.
     pub(crate) next_checks: Vec<NextCheck>,
-    /// what a look needs,
+    /// The part that a look at the pair needs.
     pub(crate) pair_states: Vec<PairState>,
-    /// and the rest.
+    /// The rest.
     pub(crate) pairs: Vec<Pair>,
-    /// How many of them count.
+    /// How many of the pairs are samples.
     pub(crate) tallies: Tallies,
     /// Added to a tick: when its pairs that rest are looked at.
     pub(crate) phase: u32,
@@ -129,7 +129,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// An observer who knows nothing yet.
+    /// An observer that knows nothing yet.
     pub fn new(policy: Arc<dyn Policy>, pivots: Pivots, tick: Tick) -> Observer {
         Observer {
             policy,
@@ -224,7 +224,7 @@ impl Observer {
         self.stale = true;
     }
 
-    /// Other eyes from now on: a spectator changes whom it follows.
+    /// Other pivots from now on: a spectator follows another avatar.
     pub fn set_pivots(&mut self, pivots: Pivots) {
         self.sources = pivots;
         self.looked_from.clear();
@@ -606,7 +606,7 @@ mod tests {
         let (at, facing, motion) = ([0; 3], [0; 2], Motion::default());
         let state =
             Reference { push: 0, tick, at, facing, motion, number: 1, access: Access::Rival };
-        // It was the first, or is where one is now that is only watched, or where none is any more.
+        // The record names the pair's place, that of a pair that is only watched, or one that no longer exists.
         for pair in [0, 2, 9] {
             let mut pairs = [0; 3].map(|_| Pair::watch(tick));
             pairs[0].alias = alias;

@@ -15,7 +15,7 @@ pub(crate) struct Reference {
     pub at: [i32; 3],
     /// Its facing, which may be older than its place: one that is nearly right is not sent again.
     pub facing: [i32; 2],
-    /// How it got there, as the observer derives it too.
+    /// Its motion, as the observer derives it too.
     pub motion: Motion,
     /// The pair's running number of the send.
     pub number: u8,
@@ -52,7 +52,7 @@ impl Reference {
 pub(crate) enum Notice {
     /// Nothing.
     None,
-    /// Out of interest since a tick; nobody was told yet, because it may come back.
+    /// Out of interest since a tick; the observer was not told yet, because interest may come back.
     Lingering(Tick),
     /// To be told that its replica is frozen.
     FreezeDue,

@@ -12,7 +12,7 @@ use std::ops::{Deref, DerefMut};
 /// Packets that may overtake one before it counts as lost.
 const REORDERED: u16 = 3;
 /// Unresolved packets of one observer; beyond, the oldest counts as lost. It bounds the memory
-/// that an observer who never acknowledges can take.
+/// that an observer without acknowledgements can take.
 pub const MAX_IN_FLIGHT: usize = 256;
 /// Packets that are in flight on most links: a second's worth.
 const USUAL_IN_FLIGHT: usize = 24;
@@ -255,7 +255,7 @@ impl<T> Queue<T> {
         self.items.push(item);
     }
 
-    /// The first ones leave. The others move up once they are fewer than those who have left.
+    /// Removes the first items. The others move up once they are fewer than those removed.
     fn drop_first(&mut self, count: usize) {
         self.first += count;
         if self.first > self.items.len() - self.first {

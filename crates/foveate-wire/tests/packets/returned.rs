@@ -5,8 +5,8 @@ use fastrand::Rng;
 use foveate_wire::packet::{Ack, MAX_PACKET, PacketWriter, Record, StateHeader, open_state};
 use foveate_wire::predict::HORIZON;
 use foveate_wire::{
-    Alias, Baseline, Field, FieldSpec, FieldType, KindSpec, Models, Motion, Pose, Role, Schema,
-    Tick,
+    Alias, Baseline, Field, FieldSpec, FieldType, KindSpec, Models, Motion, Pose, PoseBaseline,
+    Role, Schema, Tick,
 };
 use proptest::prelude::*;
 
@@ -58,8 +58,8 @@ proptest! {
         let by_lanes = writer.update(Alias(3), kind, &base, &mut now);
         writer.finish();
         let mut writer = PacketWriter::new(&mut pose, &mut models, header);
-        let from = (Pose::of(kind, &then), motion, age);
-        let by_pose = writer.update_pose(Alias(3), kind, from, Pose::of(kind, &now));
+        let from = PoseBaseline { pose: Pose::of(kind, &then), motion, age };
+        let by_pose = writer.update_pose(Alias(3), kind, &from, Pose::of(kind, &now));
         writer.finish();
         prop_assert_eq!(by_lanes, by_pose);
         prop_assert_eq!(whole, pose);
