@@ -40,6 +40,11 @@ const MIN_PART: usize = 64;
 /// Pairs that memory is set aside for in advance; an observer with more allocates when it meets them.
 const MAX_RESERVED: usize = 128;
 
+/// The side of a cell of the index while no observer has a view that ends somewhere. Small ones would
+/// take memory that is never given back: four bytes for each square unit of a world that waits for its
+/// first player.
+const CELL_WITHOUT_VIEWS: Metres = Metres(32.0);
+
 /// Times that shape a publisher's rounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rounds {
@@ -202,7 +207,7 @@ impl Turn {
             id: ObserverId(0),
             awake: Vec::with_capacity(MAX_RESERVED),
             graded: Vec::with_capacity(MAX_RESERVED),
-            leaving: Vec::with_capacity(MAX_RESERVED),
+            leaving: Vec::with_capacity(MAX_RESERVED / 8),
             notices: Vec::with_capacity(MAX_RESERVED),
             due: Vec::with_capacity(MAX_RESERVED),
         }
@@ -393,7 +398,8 @@ impl Publisher {
         let reaches = self.observers.iter().flatten().map(|observer| observer.policy.reach());
         let widest = reaches.filter(|reach| reach.0.is_finite()).fold(Metres::ZERO, Metres::max);
         // Cells of half the widest view: few enough to walk, small enough to miss the corners.
-        self.index.rebuild(&self.store, (widest / 2.0).max(Metres(1.0)));
+        let cell = if widest > Metres::ZERO { widest / 2.0 } else { CELL_WITHOUT_VIEWS };
+        self.index.rebuild(&self.store, cell.max(Metres(1.0)));
         self.jumps.sort(&self.store);
     }
 }
