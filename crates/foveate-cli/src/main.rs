@@ -36,6 +36,7 @@ mod usage;
 mod web;
 #[cfg(feature = "peer")]
 mod window;
+mod world_args;
 
 use clap::{Parser, Subcommand};
 use std::error::Error;

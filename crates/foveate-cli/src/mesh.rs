@@ -1,6 +1,6 @@
 //! `foveate mesh`: a world on several region servers, as threads of one process.
 
-use crate::config::{CliOverrides, Config};
+use crate::config::Config;
 use crate::crowd::CrowdGame;
 use crate::monitor::log;
 use crate::region::players::{PlayerEntrance, check, guard};
@@ -8,6 +8,7 @@ use crate::region::{
     MeshGame, RegionBoard, RegionMetrics, RegionObservatory, RegionRunner, ServerEnd, settings,
 };
 use crate::serve::{Rules, Stopper, play_along};
+use crate::world_args::WorldArgs;
 use foveate_arena::{Arena, Setup, TickRate};
 use foveate_io::region::{LedgerFile, LocalBus, LocalLedger, RegionHost, even_layout};
 use foveate_node::region::layout::{Layout, ServerId};
@@ -16,7 +17,7 @@ use foveate_wire::Micros;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -29,39 +30,20 @@ type ThreadError = Box<dyn Error + Send + Sync>;
 /// A world on several region servers, as threads of one process
 #[derive(clap::Args)]
 pub struct MeshArgs {
-    /// Region servers
+    #[command(flatten)]
+    world: WorldArgs,
+    /// Region servers; each further one listens on the next port, for players and for pages
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     regions: u32,
-    /// Configuration file; `foveate config default` prints one. Options given here override it
-    #[arg(long)]
-    config: Option<PathBuf>,
-    /// Address to listen on; each further server listens on the next port
-    #[arg(long)]
-    listen: Option<SocketAddr>,
     /// File to keep the world in; without it the world ends with the process
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// Rules of the game
-    #[arg(long, value_enum, default_value = "arena")]
-    game: Rules,
-    /// Most players; the world is made for this many
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    players: Option<u32>,
-    /// Seed of the world
-    #[arg(long)]
-    seed: Option<u64>,
     /// Ticks per second
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=120))]
     tick_hz: Option<u32>,
     /// Let regions grow, shrink and merge with their load
     #[arg(long)]
     balance: bool,
-    /// Serve pages by HTTP at this address; each further server uses the next port
-    #[arg(long)]
-    web: Option<SocketAddr>,
-    /// Let operators on this machine observe everything, on a page of --web
-    #[arg(long)]
-    observe: bool,
     /// Show the reports in this folder, as `foveate lab --report` writes them
     #[arg(long)]
     reports: Option<PathBuf>,
@@ -79,22 +61,15 @@ const PLAYERS: u32 = 256;
 impl MeshArgs {
     /// The configuration with the command line's options applied.
     fn settle(&self) -> Result<Config, Box<dyn Error>> {
-        let told = CliOverrides { listen: self.listen, web: self.web };
-        let mut config = match &self.config {
-            Some(file) => Config::load(file, told)?,
-            None => {
-                let mut config = Config::parse(Path::new("defaults"), "", told)?;
-                config.limits.max_links = PLAYERS;
-                config
-            }
-        };
-        config.limits.max_links = self.players.unwrap_or(config.limits.max_links);
-        config.seed = self.seed.unwrap_or(config.seed);
+        let mut config = self.world.settle()?;
+        if self.world.config.is_none() && self.world.players.is_none() {
+            config.limits.max_links = PLAYERS;
+        }
         config.tick_hz = self.tick_hz.unwrap_or(config.tick_hz);
         config.bots = self.bots.unwrap_or(config.bots);
         // Without a file nothing says that metrics are wanted, and several worlds run on one machine.
-        config.metrics = self.metrics.or(config.metrics.filter(|_| self.config.is_some()));
-        check(&mut config, self.observe)?;
+        config.metrics = self.metrics.or(config.metrics.filter(|_| self.world.config.is_some()));
+        check(&config)?;
         Ok(config)
     }
 }
@@ -104,7 +79,7 @@ pub fn run(args: &MeshArgs) -> Result<(), Box<dyn Error>> {
     let config = args.settle()?;
     log::begin(&config);
     let players = config.limits.max_links as usize;
-    match args.game {
+    match args.world.game {
         Rules::Arena => {
             let setup = Setup {
                 rate: TickRate::new(config.tick_hz)?,
@@ -220,7 +195,7 @@ impl<G: MeshGame> Mesh<'_, G> {
         addresses.insert(nth, address);
         if !complete && addresses.len() == self.args.regions as usize && self.config.bots > 0 {
             let all: Vec<SocketAddr> = addresses.values().copied().collect();
-            play_along(self.args.game, &self.config, &all);
+            play_along(self.args.world.game, &self.config, &all);
         }
     }
 

@@ -2,15 +2,15 @@
 
 use crate::authenticator::MainAuthenticator;
 use crate::bots::{self, BotsArgs};
-use crate::config::{CliOverrides, Config, Tokens};
+use crate::config::{Config, Tokens};
 use crate::crowd::CrowdGame;
 use crate::monitor::{Monitor, log};
 use crate::truth::{TraceRecorder, Truth};
 use crate::usage;
 use crate::web::{self, ShownGame};
+use crate::world_args::WorldArgs;
 use foveate_arena::{Arena, Setup, TickRate};
 use foveate_io::host::{ServerHost, StepTimings};
-use foveate_io::web::Observe;
 use foveate_io::{Endpoint, EndpointOptions, LinkConditions, Trust};
 use foveate_node::server::{ServerEvent, ServerSettings};
 use foveate_node::{Game, Simulation};
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -40,24 +40,11 @@ pub enum Rules {
 /// A dedicated server
 #[derive(clap::Args)]
 pub struct Serve {
-    /// Configuration file; `foveate config default` prints one. Options given here override it
-    #[arg(long)]
-    config: Option<PathBuf>,
-    /// Address to listen on
-    #[arg(long)]
-    listen: Option<SocketAddr>,
-    /// Rules of the game
-    #[arg(long, value_enum, default_value = "arena")]
-    game: Rules,
-    /// Most players; the world is made for this many
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    players: Option<u32>,
+    #[command(flatten)]
+    world: WorldArgs,
     /// Bytes per second to each player; 0 for no limit
     #[arg(long)]
     budget: Option<u32>,
-    /// Seed of the world
-    #[arg(long)]
-    seed: Option<u64>,
     /// Send clients enemies behind walls, too
     #[arg(long)]
     no_line_of_sight: bool,
@@ -70,12 +57,6 @@ pub struct Serve {
     /// Serve no metrics
     #[arg(long)]
     no_metrics: bool,
-    /// Serve pages by HTTP at this address
-    #[arg(long)]
-    web: Option<SocketAddr>,
-    /// Let operators on this machine observe everything, on a page of --web
-    #[arg(long)]
-    observe: bool,
     /// Show the reports in this folder, as `foveate lab --report` writes them
     #[arg(long)]
     reports: Option<PathBuf>,
@@ -99,27 +80,12 @@ pub struct Serve {
 impl Serve {
     /// The configuration with the command line's options applied.
     fn settle(&self) -> Result<Config, Box<dyn Error>> {
-        let told = CliOverrides { listen: self.listen, web: self.web };
-        let mut config = match &self.config {
-            Some(file) => Config::load(file, told)?,
-            // Nothing is configured, not even which players may join.
-            None => Config::parse(Path::new("defaults"), "", told)?,
-        };
-        config.seed = self.seed.unwrap_or(config.seed);
+        let mut config = self.world.settle()?;
         config.threads = self.threads.unwrap_or(config.threads);
         config.line_of_sight &= !self.no_line_of_sight;
-        config.limits.max_links = self.players.unwrap_or(config.limits.max_links);
         config.storage = self.storage.clone().or(config.storage);
         config.metrics = config.metrics.filter(|_| !self.no_metrics);
         config.bots = self.bots.unwrap_or(config.bots);
-        if self.observe {
-            if !config.web.listen.ip().is_loopback() {
-                return Err(
-                    "--observe is for loopback; elsewhere see [web] in the configuration".into()
-                );
-            }
-            config.web.observe = Observe::Loopback;
-        }
         if let Some(budget) = self.budget {
             config.budget = (budget > 0).then_some(Bytes(budget));
         }
@@ -174,7 +140,7 @@ pub fn run(args: &Serve) -> Result<(), Box<dyn Error>> {
     let config = args.settle()?;
     log::begin(&config);
     let players = config.limits.max_links as usize;
-    match args.game {
+    match args.world.game {
         Rules::Arena => {
             let setup = Setup {
                 rate: TickRate::new(config.tick_hz)?,
@@ -234,7 +200,7 @@ fn serve<G: ShownGame>(args: &Serve, config: &Config, game: Arc<G>) -> Result<()
     }
     tracing::info!(%address, name = config.name, tick_hz = config.tick_hz, "serving");
     if config.bots > 0 {
-        play_along(args.game, config, &[address]);
+        play_along(args.world.game, config, &[address]);
     }
     play(args, config, host)
 }

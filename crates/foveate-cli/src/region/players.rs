@@ -7,7 +7,6 @@ use crate::web::{self, ShownGame};
 use foveate_io::metrics::MetricsBoard;
 use foveate_io::region::{RegionHost, session_keys};
 use foveate_io::token::{Secret, Verifier};
-use foveate_io::web::Observe;
 use foveate_io::{Certificate, Endpoint};
 use foveate_node::region::RegionServer;
 use foveate_node::session::ServerContact;
@@ -86,16 +85,8 @@ pub fn guard<G: ShownGame>(
     })
 }
 
-/// What region servers do not do is said, and operators on this machine are let in, if they are to be.
-pub fn check(config: &mut Config, observe: bool) -> Result<(), Box<dyn Error>> {
-    if observe {
-        if !config.web.listen.ip().is_loopback() {
-            return Err(
-                "--observe is for loopback; elsewhere see [web] in the configuration".into()
-            );
-        }
-        config.web.observe = Observe::Loopback;
-    }
+/// Rejects settings that region servers do not support.
+pub fn check(config: &Config) -> Result<(), Box<dyn Error>> {
     if config.view.is_some() {
         return Err("[view]: region servers have the game's own views".into());
     }

@@ -4,10 +4,11 @@ use super::players::{PlayerEntrance, guard};
 use super::{
     MeshGame, RegionBoard, RegionMetrics, RegionObservatory, RegionRunner, ServerEnd, settings,
 };
-use crate::config::{CliOverrides, Config, RegionConfig};
+use crate::config::{Config, RegionConfig};
 use crate::crowd::CrowdGame;
 use crate::monitor::log;
 use crate::serve::{Rules, Stopper};
+use crate::world_args::WorldArgs;
 use foveate_arena::{Arena, Setup, TickRate};
 use foveate_io::region::{
     DirectLinks, DirectOptions, MeshBus, NatsOptions, NatsWorld, RegionHost, WorldKey, WorldName,
@@ -17,7 +18,7 @@ use foveate_node::region::{RegionCommand, RegionServer, RegionSettings};
 use foveate_wire::{Bytes, Micros};
 use std::error::Error;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -36,9 +37,8 @@ type ThreadError = Box<dyn Error + Send + Sync>;
 /// A region server of a world that runs on several machines
 #[derive(clap::Args)]
 pub struct RegionArgs {
-    /// Configuration file with a section [region]; options given here override it
-    #[arg(long)]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    common: WorldArgs,
     /// The broker, nats://HOST:PORT; several, parted by commas, for a cluster
     #[arg(long, value_name = "URL")]
     nats: Option<String>,
@@ -51,30 +51,12 @@ pub struct RegionArgs {
     /// File of the world's key, at least 32 random bytes; otherwise the variable FOVEATE_REGION_KEY has it
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Address to listen on for players
-    #[arg(long)]
-    listen: Option<SocketAddr>,
     /// Address to listen on for other region servers; by default a free port beside --listen
     #[arg(long)]
     link: Option<SocketAddr>,
     /// Take half of the largest region at the start, and do not move borders with the load
     #[arg(long)]
     fixed: bool,
-    /// Rules of the game
-    #[arg(long, value_enum, default_value = "arena")]
-    game: Rules,
-    /// Most players; the world is made for this many. The same at all servers
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    players: Option<u32>,
-    /// Seed of the world; the same at all servers
-    #[arg(long)]
-    seed: Option<u64>,
-    /// Serve pages by HTTP at this address
-    #[arg(long)]
-    web: Option<SocketAddr>,
-    /// Let operators on this machine observe everything, on a page of --web
-    #[arg(long)]
-    observe: bool,
     /// Addresses by which clients reach this server, if they differ from --listen and --web: HOST:PORT, ws://HOST:PORT, wss://HOST
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     contact: Vec<String>,
@@ -96,12 +78,7 @@ struct Plan {
 
 impl RegionArgs {
     fn settle(&self) -> Result<Plan, Box<dyn Error>> {
-        let told = CliOverrides { listen: self.listen, web: self.web };
-        let mut config = match &self.config {
-            Some(file) => Config::load(file, told)?,
-            None => Config::parse(Path::new("defaults"), "", told)?,
-        };
-        config.seed = self.seed.unwrap_or(config.seed);
+        let config = self.common.settle()?;
         let mut region = config.region.clone();
         region.nats = self.nats.clone().unwrap_or(region.nats);
         region.credentials = self.credentials.clone().or(region.credentials);
@@ -121,11 +98,10 @@ impl RegionArgs {
         if !self.contact.is_empty() {
             region.contact = self.contact.clone();
         }
-        let players = self.players.unwrap_or(config.limits.max_links);
-        config.limits.max_links = players;
-        super::players::check(&mut config, self.observe)?;
+        let players = config.limits.max_links;
+        super::players::check(&config)?;
         // Several of them run on one machine, so that metrics have no usual port.
-        let metrics = self.metrics.or(config.metrics.filter(|_| self.config.is_some()));
+        let metrics = self.metrics.or(config.metrics.filter(|_| self.common.config.is_some()));
         let fixed = self.fixed || region.fixed;
         Ok(Plan { config, region, world, key, players, fixed, metrics })
     }
@@ -135,7 +111,7 @@ impl RegionArgs {
 pub fn run(args: &RegionArgs) -> Result<(), Box<dyn Error>> {
     let plan = args.settle()?;
     log::begin(&plan.config);
-    match args.game {
+    match args.common.game {
         Rules::Arena => {
             let setup = Setup {
                 rate: TickRate::new(plan.config.tick_hz)?,
