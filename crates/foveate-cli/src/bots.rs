@@ -49,8 +49,8 @@ pub struct BotsArgs {
         required = true
     )]
     pub connect: Vec<ServerAddress>,
-    /// Servers that are trusted: any, system (an authority that the system knows, for the host asked for), the hash of
-    /// a certificate, or a PEM file of authorities
+    /// Server certificates to accept: any, system (authorities that the system trusts), the hash of a certificate, or a
+    /// PEM file of authorities
     #[arg(long, value_name = "TRUST", default_value = "any", value_parser = trust)]
     pub trust: Trust,
     /// How many clients
@@ -133,7 +133,7 @@ struct PredictionCounts {
     wrong: u64,
 }
 
-/// What a client went through since measuring began.
+/// A client's moves between servers since measuring began.
 #[derive(Clone, Copy, Default)]
 struct Passage {
     /// The link of its host.
@@ -153,7 +153,7 @@ struct Retry {
     attempts: usize,
 }
 
-/// Whether a client that is not in may be in later.
+/// Whether a client that has not joined may still join.
 fn is_passing(cause: &EndCause) -> bool {
     match cause {
         EndCause::Full | EndCause::TimedOut | EndCause::Lost(_) | EndCause::Closed { .. } => true,
@@ -264,7 +264,7 @@ struct Match<'a, G: Game, B> {
     present: bool,
     /// The round that each client recorded last.
     written: Vec<Tick>,
-    /// How long each waited until it was in for the first time, in milliseconds.
+    /// The time until each client first joined, in milliseconds.
     joins: Vec<Option<f64>>,
     corrections: Vec<f64>,
     events: u64,
@@ -375,13 +375,13 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         Ok((name, token.transpose()?.unwrap_or_default()))
     }
 
-    /// Why clients that are not in have none or a lost session.
+    /// Why clients have not joined, or lost their sessions.
     fn ends(&self) -> impl Iterator<Item = &SessionEnd> {
         let out = self.host.players().iter().filter(|player| player.client.joined().is_none());
         out.filter_map(|player| player.ended.as_ref())
     }
 
-    /// Whether a client will never be in.
+    /// Whether a client was rejected for good.
     fn is_rejected(&self) -> bool {
         self.ends().any(|end| !is_passing(&end.cause))
     }

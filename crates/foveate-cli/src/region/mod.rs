@@ -23,14 +23,14 @@ use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Between two attempts to get a region.
+/// Interval between two attempts to get a region.
 const CLAIM_EVERY: Duration = Duration::from_secs(2);
 /// Views that are looked at for how far players see.
 const MAX_VIEWS: u8 = 16;
 
 /// A game whose world can be cut into regions.
 pub trait MeshGame: ShownGame {
-    /// Where its objects are.
+    /// The places of its objects.
     fn extent(&self) -> Rect;
 }
 
@@ -53,16 +53,16 @@ pub fn settings<G: MeshGame>(game: &G, round: Micros) -> RegionSettings {
     RegionSettings::new(round, Metres(reach), game.extent())
 }
 
-/// Why a region server does not run any more.
+/// Why a region server stopped.
 #[derive(Debug)]
 pub enum ServerEnd {
     /// It was told to stop.
     Stopped,
-    /// Others declared it dead: it was away for too long.
+    /// Other servers declared it dead because it was unreachable for too long.
     DeclaredDead,
 }
 
-/// One region server in its loop, with what is said about it.
+/// The loop of one region server, with its log lines and metrics.
 pub struct RegionRunner<'a, G: MeshGame> {
     /// The server and its links.
     pub host: RegionHost<G>,
@@ -188,7 +188,7 @@ impl<'a, G: MeshGame> RegionRunner<'a, G> {
         }
     }
 
-    /// A line whenever the server begins or ends to run a region.
+    /// Logs when the server starts or stops running a region.
     fn say_regions(&mut self) {
         let node: &RegionServer<G> = &self.host.server;
         let server = self.id().0;
@@ -209,7 +209,7 @@ impl<'a, G: MeshGame> RegionRunner<'a, G> {
         self.known = now;
     }
 
-    /// A line when the ledger is in trouble, or is not any more.
+    /// Logs when the ledger fails, and when it works again.
     fn say_trouble(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
         let (server, status) = (self.id().0, self.host.ledger_status());
         if let Some(why) = status.unusable {

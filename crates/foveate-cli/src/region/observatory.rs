@@ -1,7 +1,7 @@
-//! The operator's view of a world on many servers: where everything is, which server owns it, and what changes hands.
+//! The operator's view of a world on many servers: places of objects, the servers that own them, and handoffs.
 //!
-//! Servers of one process put what they run on one board, from which each shows the whole world to the operators that
-//! it let in. Of servers elsewhere it shows what they say of themselves, and objects near its own borders.
+//! Servers of one process publish what they run on one board, from which each shows the whole world to its operators.
+//! Of servers in other processes it shows their own reports, and objects near its own borders.
 
 use super::MeshGame;
 use crate::observatory::{hello, players, tidy};
@@ -17,20 +17,20 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Rounds from one picture of the world to the next.
+/// Rounds between two pictures of the world.
 const EVERY: u32 = 2;
-/// Rounds from one picture of lanes and regions to the next.
+/// Rounds between two pictures of lanes and regions.
 const SELDOM: u32 = 20;
-/// How much of the last round enters a server's load.
+/// The weight of the last round in a server's smoothed load.
 const SHARE: f64 = 0.05;
-/// Orders of operators that wait for a server at most.
+/// Most orders of operators that wait for a server.
 const MAX_ORDERS: usize = 16;
-/// Handoffs in a message at most; beyond, the others are not shown.
+/// Most handoffs in a message; further ones are not shown.
 const MAX_HANDOFFS: usize = 256;
 
 type PlayerRow = (u32, String, String, bool);
 
-/// What one server runs.
+/// The objects and regions of one server.
 #[derive(Clone, Default)]
 struct ServerPart {
     /// Objects by id: the region that owns each, whether that is this server's, and how it is drawn.
@@ -51,7 +51,7 @@ struct Board {
     orders: Vec<(u32, RegionCommand)>,
 }
 
-/// What the servers of one process show each other's operators.
+/// The state that servers of one process share for their operators.
 #[derive(Default)]
 pub struct RegionBoard(Mutex<Board>);
 
@@ -69,11 +69,11 @@ impl RegionBoard {
 /// One server's operators.
 pub struct RegionObservatory<'a> {
     board: &'a RegionBoard,
-    /// What an operator is told first.
+    /// The first message to an operator.
     hello: Value,
     operators: BTreeSet<LinkId>,
     players: Vec<PlayerRow>,
-    /// The region that each object was in when it was shown last.
+    /// The region of each object when it was last shown.
     owners: BTreeMap<u64, u32>,
     handoffs: Vec<Value>,
     load: f64,
@@ -89,7 +89,7 @@ enum Order {
 }
 
 impl<'a> RegionObservatory<'a> {
-    /// Without operators.
+    /// An observatory without operators.
     pub fn new<G: MeshGame>(
         board: &'a RegionBoard,
         name: &str,
@@ -110,7 +110,7 @@ impl<'a> RegionObservatory<'a> {
         }
     }
 
-    /// After each round: operators come and go, give orders, and are shown the world.
+    /// Call after each round: handles operators' links and orders, and sends them the world.
     pub fn round<G: MeshGame>(&mut self, host: &mut RegionHost<G>, spent: StepTimings) {
         use foveate_io::LinkEvent;
         let round = host.server.settings().rounds.length.0.max(1) as f64;

@@ -1,4 +1,4 @@
-//! How players come to a region server: its links, its pages, and what clients of other servers are told of it.
+//! How players reach a region server: its links, its pages, and the contact that clients of other servers receive.
 
 use crate::config::region::check_contact;
 use crate::config::{Config, Tokens};
@@ -18,14 +18,14 @@ use std::path::PathBuf;
 pub struct PlayerEntrance {
     /// Their links.
     pub endpoint: Endpoint,
-    /// What clients are told of it.
+    /// The contact that clients receive.
     pub contact: ServerContact,
-    /// Where its pages are.
+    /// The address of its pages.
     pub web: Option<SocketAddr>,
 }
 
 impl PlayerEntrance {
-    /// Opens what the configuration has. `contact` is what clients are told in place of the addresses listened on.
+    /// Opens the configured listeners. `contact` replaces the listening addresses in the contact that clients receive.
     pub fn open<G: ShownGame>(
         config: &Config,
         game: &G,
@@ -61,7 +61,7 @@ impl PlayerEntrance {
     }
 }
 
-/// The addresses of a server that is reached where it listens.
+/// The contact of a server that clients reach at its listening addresses.
 fn listened_on(address: SocketAddr, web: Option<SocketAddr>) -> Result<Vec<String>, String> {
     let all = std::iter::once(address).chain(web);
     if let Some(open) = all.into_iter().find(|it| it.ip().is_unspecified()) {
@@ -74,7 +74,7 @@ fn listened_on(address: SocketAddr, web: Option<SocketAddr>) -> Result<Vec<Strin
     Ok([Some(quic), web.map(|web| format!("ws://{web}"))].into_iter().flatten().collect())
 }
 
-/// Asks players for tokens, if the configuration does.
+/// Requires tokens, if the configuration does.
 pub fn guard<G: ShownGame>(
     config: &Config,
     host: RegionHost<G>,

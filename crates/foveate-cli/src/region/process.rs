@@ -23,11 +23,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Where the world's key is, if no file is named.
+/// The environment variable of the world's key, for when no file is named.
 const KEY_VARIABLE: &str = "FOVEATE_REGION_KEY";
-/// How long the broker is tried for.
+/// How long to try to reach the broker.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a server that is told to stop may take to give its regions away.
+/// How long a stopping server may take to hand over its regions.
 const DRAIN: Duration = Duration::from_secs(20);
 /// How often metrics are published.
 const LOOK: Duration = Duration::from_millis(200);
@@ -39,13 +39,13 @@ type ThreadError = Box<dyn Error + Send + Sync>;
 pub struct RegionArgs {
     #[command(flatten)]
     common: WorldArgs,
-    /// The broker, nats://HOST:PORT; several, parted by commas, for a cluster
+    /// The broker, nats://HOST:PORT; for a cluster a list separated by commas
     #[arg(long, value_name = "URL")]
     nats: Option<String>,
     /// File of the broker's credentials
     #[arg(long, value_name = "FILE")]
     credentials: Option<PathBuf>,
-    /// The world to join, or to start
+    /// The world to join, or to start; all its servers need the same --game, --players and --seed
     #[arg(long)]
     world: Option<String>,
     /// File of the world's key, at least 32 random bytes; otherwise the variable FOVEATE_REGION_KEY has it
@@ -57,7 +57,8 @@ pub struct RegionArgs {
     /// Take half of the largest region at the start, and do not move borders with the load
     #[arg(long)]
     fixed: bool,
-    /// Addresses by which clients reach this server, if they differ from --listen and --web: HOST:PORT, ws://HOST:PORT, wss://HOST
+    /// Addresses by which clients reach this server, if they differ from --listen and --web: HOST:PORT,
+    /// ws://HOST:PORT, wss://HOST
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     contact: Vec<String>,
     /// Address to serve metrics, /healthz and /readyz on
@@ -65,7 +66,7 @@ pub struct RegionArgs {
     metrics: Option<SocketAddr>,
 }
 
-/// What is settled before anything starts.
+/// The checked settings of a server that has not started.
 struct Plan {
     config: Config,
     region: RegionConfig,

@@ -1,8 +1,8 @@
-//! `foveate soak`: a server for hours, with bots that come, leave, are killed and fall silent.
+//! `foveate soak`: runs a server for hours, with bots that join, leave, are killed and fall silent.
 //!
-//! Two forms. The first plays on one server and tells how fast its memory grows. With `--kill-every` the
-//! server is killed and started again, over and over: whatever its database had must be there the next time,
-//! and all bots must come back by themselves.
+//! There are two modes. The first plays on one server and measures how fast its memory grows. With `--kill-every`
+//! the server is killed and restarted again and again: everything in its database must still be there, and all bots
+//! must reconnect by themselves.
 
 mod process;
 mod slope;
@@ -27,22 +27,22 @@ use std::time::{Duration, Instant};
 const SQUAD: usize = 20;
 /// How long a squad plays, in seconds.
 const LIVES: std::ops::Range<u64> = 30..120;
-/// A squad has a new name every so many times: in between, players come back to what they had.
+/// A squad takes a new name after this many runs; until then its players get their stored state back.
 const SAME_NAME: usize = 2;
-/// The share of the time that is not measured: pools and caches fill.
+/// The share of the time that is not measured, while pools and caches fill.
 const WARM_UP: f64 = 0.25;
-/// How often memory is looked at.
+/// Interval of memory samples.
 const SAMPLE: Duration = Duration::from_secs(5);
-/// How often anything is done.
+/// Interval of the main loop.
 const TURN: Duration = Duration::from_millis(250);
-/// All bots must be back after so long.
+/// All bots must have reconnected after this time.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// All bots play so long before the server is killed: storage promises to be no further behind.
+/// All bots play for this long before the server is killed: storage may lag behind by no more.
 const SETTLED: Duration = Duration::from_secs(5);
-/// A server that is killed is down for so long.
+/// How long a killed server stays down.
 const DOWN: Duration = Duration::from_secs(2);
 
-/// A server for hours, with bots that come and go: how its memory grows, and what outlives a kill
+/// Run a server for hours, with bots that join and leave: how its memory grows, and what survives a kill
 #[derive(Args)]
 pub struct Soak {
     /// How long
@@ -51,19 +51,19 @@ pub struct Soak {
     /// Bots at a time
     #[arg(long, default_value_t = 200)]
     bots: usize,
-    /// Kill the server so often, in minutes, and start it again
+    /// Kill and restart the server at this interval, in minutes
     #[arg(long, value_name = "MINUTES")]
     kill_every: Option<f64>,
-    /// Memory may grow by so many MB an hour
+    /// Most MB per hour that memory may grow
     #[arg(long, default_value_t = 1.0)]
     aim: f64,
-    /// Seed of what happens to the bots
+    /// RNG seed of how bots leave
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Let squads stay while others join, so that memory has to grow: the verdict must say so
+    /// Plant a leak: squads stay while others join, so that memory grows and the verdict must fail
     #[arg(long, hide = true, conflicts_with = "kill_every")]
     leak: bool,
-    /// Write samples and figures there
+    /// Write samples and figures to this file
     #[arg(long)]
     json: Option<PathBuf>,
 }
