@@ -8,9 +8,59 @@ mod region_support;
 mod servers;
 
 use broker::Broker;
+use foveate_io::region::{Ledger, LedgerReply, NatsOptions, NatsWorld, WorldKey, WorldName};
+use foveate_node::region::layout::ServerId;
+use foveate_node::region::ledger::{AppendId, LedgerRequest, Subject, write_record};
 use region_support::{Process, eventually, get, regions, scratch};
 use servers::{SERVERS, Seen, arguments, begin, key, owner, protected, settled};
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// Appends a layout record that a later version of the program might write.
+fn append_later_layout(url: &str, key: &str) {
+    let world: WorldName = "meadow".parse().expect("a name");
+    let key = WorldKey::read(&world, Path::new(key)).expect("a key");
+    let (url, patience) = (url.to_owned(), Duration::from_secs(20));
+    let options = NatsOptions { url, credentials: None, replicas: 1, max_bytes: None, patience };
+    let server = ServerId(u32::MAX);
+    let mut ledger = NatsWorld::connect(options, &world, &key).expect("it is there").join(server).1;
+    ledger.request(LedgerRequest::Follow(Subject::Layout));
+    let bytes = write_record(&(AppendId { server, number: 1 }, vec![99u8; 8]));
+    let mut last = 0;
+    eventually(|| {
+        while let Some(reply) = ledger.poll() {
+            match reply {
+                LedgerReply::Entry(_, number, _) => last = number,
+                LedgerReply::Answer(..) => return Ok(()),
+            }
+        }
+        if last > 0 {
+            let (subject, bytes) = (Subject::Layout, bytes.clone());
+            ledger.request(LedgerRequest::Append { request: 1, subject, last, bytes });
+        }
+        Err(format!("not appended behind {last}"))
+    });
+}
+
+#[test]
+fn a_layout_record_that_cannot_be_read_is_named_and_regions_go_on() {
+    let Some(broker) = Broker::start("layout") else { return };
+    let folder = scratch("region-layout");
+    let (url, key) = (broker.url(), key(&folder, "world.key"));
+    let first = [Process::start(&arguments(&url, &key))];
+    let (before, objects) = settled(&first, 1, None);
+    append_later_layout(&url, &key);
+    let said = "a layout record cannot be used";
+    let why = "the layout record has version 99, this server reads version 1";
+    eventually(|| {
+        let text = first[0].text();
+        if text.contains(said) && text.contains(why) { Ok(()) } else { Err(text) }
+    });
+    let (after, _) = settled(&first, 1, Some(objects));
+    assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
+    drop(first);
+    std::fs::remove_dir_all(folder).expect("it is ours");
+}
 
 #[test]
 fn servers_that_die_stop_or_leave_are_replaced_and_no_object_is_lost() {

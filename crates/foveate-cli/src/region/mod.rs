@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 
 /// Interval between two attempts to get a region.
 const CLAIM_EVERY: Duration = Duration::from_secs(2);
+/// Between two warnings of entries that are ignored: a client of the broker could fill the log.
+const WARN_EVERY: Duration = Duration::from_secs(10);
 /// Views that are looked at for how far players see.
 const MAX_VIEWS: u8 = 16;
 
@@ -74,6 +76,9 @@ pub struct RegionRunner<'a, G: MeshGame> {
     claimed: Option<Instant>,
     known: BTreeMap<RegionId, u32>,
     trouble: Option<String>,
+    /// Entries of the ledger that were ignored, as last said.
+    refused: u64,
+    warned: Option<Instant>,
 }
 
 impl<'a, G: MeshGame> RegionRunner<'a, G> {
@@ -82,8 +87,17 @@ impl<'a, G: MeshGame> RegionRunner<'a, G> {
         metrics: &'a RegionMetrics,
         observatory: RegionObservatory<'a>,
     ) -> RegionRunner<'a, G> {
-        let (known, trouble) = (BTreeMap::new(), None);
-        RegionRunner { host, metrics, observatory, claims: false, claimed: None, known, trouble }
+        RegionRunner {
+            host,
+            metrics,
+            observatory,
+            claims: false,
+            claimed: None,
+            known: BTreeMap::new(),
+            trouble: None,
+            refused: 0,
+            warned: None,
+        }
     }
 
     /// Asks for half of the largest region, if the server has none.
@@ -214,6 +228,11 @@ impl<'a, G: MeshGame> RegionRunner<'a, G> {
         let (server, status) = (self.id().0, self.host.ledger_status());
         if let Some(why) = status.unusable {
             return Err(why.into());
+        }
+        if status.refused > self.refused && self.warned.is_none_or(|at| at.elapsed() > WARN_EVERY) {
+            let why = status.ignored.unwrap_or_default();
+            tracing::warn!(server, refused = status.refused, %why, "an entry of the ledger is ignored");
+            (self.refused, self.warned) = (status.refused, Some(Instant::now()));
         }
         if status.trouble != self.trouble {
             match &status.trouble {

@@ -51,10 +51,15 @@ pub fn owner(processes: &[Process]) -> usize {
 
 /// A world of as many servers, each with one region and one of the others as a standby.
 pub fn begin(broker: &str, key: &str) -> (Vec<Process>, usize) {
-    let mut processes = vec![Process::start(&arguments(broker, key))];
+    begin_with(&arguments(broker, key))
+}
+
+/// The same, with other arguments.
+pub fn begin_with(arguments: &[&str]) -> (Vec<Process>, usize) {
+    let mut processes = vec![Process::start(arguments)];
     let (_, objects) = settled(&processes, 1, None);
     for count in 2..=SERVERS {
-        processes.push(Process::start(&arguments(broker, key)));
+        processes.push(Process::start(arguments));
         settled(&processes, count, Some(objects));
     }
     protected(&processes, SERVERS);

@@ -120,6 +120,8 @@ pub struct LedgerStatus {
     pub failed: u64,
     /// Entries that are not this world's: without its key, repeated, or of another version. They count for nothing.
     pub refused: u64,
+    /// The last of them, and why.
+    pub ignored: Option<String>,
     /// How long the last append took.
     pub latency: Micros,
     /// Why appends fail at present.

@@ -92,6 +92,11 @@ impl RecordBook {
         bytes.extend([SEAL_VERSION, WIRE]);
         bytes.extend(number.to_le_bytes());
         bytes.extend(body);
+        self.tag(subject, bytes)
+    }
+
+    /// Bytes followed by their tag.
+    fn tag(&self, subject: Subject, mut bytes: Vec<u8>) -> Vec<u8> {
         let tag = hmac::sign(&self.key, &RecordBook::tagged(subject, &bytes));
         bytes.extend(tag.as_ref());
         bytes
@@ -242,6 +247,15 @@ impl RecordBook {
     }
 }
 
+/// A record as the next version of the wire would write it.
+#[cfg(test)]
+pub(super) fn of_another_version(book: &RecordBook, subject: Subject, number: u64) -> Vec<u8> {
+    let mut bytes = book.seal(subject, number, b"of another version");
+    bytes.truncate(bytes.len() - TAG);
+    bytes[1] = WIRE + 1;
+    book.tag(subject, bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,10 +351,7 @@ mod tests {
             bent[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(book.open(LOG, &bent), Err(RecordTrouble::Forged), "bit {bit}");
         }
-        let mut newer = bytes[..bytes.len() - TAG].to_vec();
-        newer[1] = WIRE + 1;
-        let tag = hmac::sign(&book.key, &RecordBook::tagged(LOG, &newer));
-        newer.extend(tag.as_ref());
+        let newer = of_another_version(&book, LOG, 1);
         let version = RecordTrouble::Version { found: SEAL_VERSION, wire: WIRE + 1 };
         assert_eq!(book.on_entry(LOG, 1, &newer), Err(version));
     }

@@ -15,7 +15,7 @@ pub struct Broker {
 }
 
 /// Whether there is a nats-server; tries to install Debian's package if not.
-fn is_there() -> bool {
+pub fn is_there() -> bool {
     let runs = |program: &str, arguments: &[&str]| {
         let mut command = Command::new(program);
         let quiet = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
@@ -29,14 +29,19 @@ fn is_there() -> bool {
 impl Broker {
     /// Starts a server; `None`, with a message, if there is no nats-server.
     pub fn start(name: &str) -> Option<Broker> {
-        if !is_there() {
-            println!("skipped: nats-server is not installed, and cannot be installed here");
-            return None;
-        }
         let folder =
             std::env::temp_dir().join(format!("foveate-nats-{name}-{}", std::process::id()));
         // The folder exists only if an earlier test with the same number was killed.
         std::fs::remove_dir_all(&folder).unwrap_or(());
+        Broker::start_in(folder)
+    }
+
+    /// The same, with its files in this folder.
+    pub fn start_in(folder: PathBuf) -> Option<Broker> {
+        if !is_there() {
+            println!("skipped: nats-server is not installed, and cannot be installed here");
+            return None;
+        }
         std::fs::create_dir_all(&folder).expect("a temporary folder");
         let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = free.local_addr().expect("it is bound").port();

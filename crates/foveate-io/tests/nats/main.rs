@@ -1,8 +1,10 @@
 //! Bus and ledger with a real NATS server: their guarantees, a broker that is killed, and an intruder.
 
 mod broker;
+mod disk;
 
 use broker::Broker;
+use disk::SmallDisk;
 use foveate_io::region::{
     Bus, Ledger, LedgerReply, NatsLedger, NatsOptions, NatsWorld, WorldKey, WorldName,
 };
@@ -75,6 +77,23 @@ fn publish(broker: &Broker, subject: &'static str, bytes: Vec<u8>) {
         client.publish(subject, bytes.into()).await.unwrap();
         client.flush().await.unwrap();
     });
+}
+
+/// Appends to the log until that fails; the last entry, and why it was the last.
+fn fill(ledger: &mut NatsLedger) -> (u64, String) {
+    let mut last = 0;
+    let why = eventually("it is never full", || {
+        let bytes = vec![last as u8; 1_000];
+        ledger.request(LedgerRequest::Append { request: last, subject: LOG, last, bytes });
+        std::thread::sleep(Duration::from_millis(2));
+        while let Some(reply) = ledger.poll() {
+            if let LedgerReply::Answer(_, LedgerAnswer::Appended(number)) = reply {
+                last = number;
+            }
+        }
+        ledger.status().trouble
+    });
+    (last, why)
 }
 
 #[test]
@@ -164,18 +183,7 @@ fn a_full_ledger_refuses_with_a_message_and_continues_when_there_is_room() {
     let Some(broker) = Broker::start("full") else { return };
     let world = connect(&broker, 1, Some(Bytes(20_000)));
     let mut ledger = world.join(ServerId(1)).1;
-    let mut last = 0;
-    let why = eventually("it is never full", || {
-        let bytes = vec![last as u8; 1_000];
-        ledger.request(LedgerRequest::Append { request: last, subject: LOG, last, bytes });
-        std::thread::sleep(Duration::from_millis(20));
-        while let Some(reply) = ledger.poll() {
-            if let LedgerReply::Answer(_, LedgerAnswer::Appended(number)) = reply {
-                last = number;
-            }
-        }
-        ledger.status().trouble
-    });
+    let (last, why) = fill(&mut ledger);
     assert!(why.contains("maximum bytes"), "{why}");
     assert!(last > 5, "what was there before stays: {last}");
     // An operator gives it more room.
@@ -184,4 +192,50 @@ fn a_full_ledger_refuses_with_a_message_and_continues_when_there_is_room() {
     assert_eq!(read(&mut more, last as usize).len() as u64, last, "nothing is lost");
     assert_eq!(append(&mut ledger, last, b"goes on"), last + 1);
     eventually("the trouble is not over", || ledger.status().trouble.is_none().then_some(()));
+}
+
+#[test]
+fn a_full_disk_is_reported_and_nothing_that_was_appended_is_lost() {
+    let Some(disk) = SmallDisk::mount("full", "2m") else { return };
+    let Some(mut broker) = Broker::start_in(disk.folder().join("jetstream")) else { return };
+    let mut ledger = connect(&broker, 1, None).join(ServerId(1)).1;
+    let (last, why) = fill(&mut ledger);
+    println!("full after {last} entries: {why}");
+    assert!(last > 5 && why.contains("an append failed"), "{last}: {why}");
+    // An operator makes room, and starts the broker again, which turns its ledgers off when a disk is full.
+    broker.kill();
+    disk.grow("64m");
+    broker.restart();
+    let mut reader = connect(&broker, 1, None).join(ServerId(2)).1;
+    reader.request(LedgerRequest::Follow(LOG));
+    assert_eq!(read(&mut reader, last as usize).len() as u64, last, "nothing is lost");
+    assert_eq!(append(&mut ledger, last, b"goes on"), last + 1);
+    eventually("the trouble is not over", || ledger.status().trouble.is_none().then_some(()));
+}
+
+#[test]
+fn a_server_that_does_not_read_loses_messages_which_are_counted_and_no_entry() {
+    let Some(broker) = Broker::start("slow") else { return };
+    let (one, two) = (connect(&broker, 1, None), connect(&broker, 1, None));
+    let (mut bus, mut ledger) = one.join(ServerId(1));
+    let (mut slow, mut follower) = two.join(ServerId(2));
+    let to = Recipient::Server(ServerId(2));
+    eventually("messages do not arrive", || {
+        bus.publish(to, b"first");
+        slow.poll()
+    });
+    eventually("nothing overflows", || {
+        (0..1_000).for_each(|_| bus.publish(to, b"not read"));
+        std::thread::sleep(Duration::from_millis(10));
+        (slow.counts().overflowed > 0).then_some(())
+    });
+    follower.request(LedgerRequest::Follow(LOG));
+    (0..20).for_each(|last| assert_eq!(append(&mut ledger, last, b"entry"), last + 1));
+    assert_eq!(read(&mut follower, 20).last(), Some(&(20, b"entry".to_vec())), "without a gap");
+    while slow.poll().is_some() {}
+    let message = eventually("messages do not arrive again", || {
+        bus.publish(to, b"later");
+        std::iter::from_fn(|| slow.poll()).find(|it| it == b"later")
+    });
+    assert_eq!(message, b"later");
 }

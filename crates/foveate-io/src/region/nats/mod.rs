@@ -6,9 +6,10 @@
 //! What can go wrong, and what is done:
 //! - An append that is not answered may have been applied: the server repeats it, and nothing is concluded from silence.
 //! - Reads may be stale: nothing is decided by reading.
-//! - A follower may stop after the broker restarts: it is always polled, and one that falls behind the last append is
-//!   started anew, after 1 to 30 s.
-//! - While there is no connection, messages are dropped: they would arrive after they expired.
+//! - A follower may stop after the broker restarts: it is started anew with each connection, and when it falls behind
+//!   the last append.
+//! - While there is no connection, messages and appends are dropped: messages would arrive after they expired, and
+//!   appends are repeated by the server.
 //! - Messages that do not fit a queue are dropped and counted.
 
 mod thread;
@@ -25,6 +26,7 @@ use foveate_node::region::layout::ServerId;
 use foveate_node::region::ledger::{LedgerAnswer, LedgerRequest, Subject};
 use foveate_wire::{Bytes, Micros};
 use tokio::sync::mpsc::{Sender, channel};
+use tokio::sync::watch;
 
 use super::{
     Bus, BusCounts, Ledger, LedgerReply, LedgerStatus, RecordBook, RecordTrouble, WorldKey,
@@ -159,6 +161,8 @@ struct Shared {
     servers: Mutex<BTreeSet<ServerId>>,
     /// The highest place of an append that was applied.
     highest: AtomicU64,
+    /// How often the connection was made.
+    connections: watch::Sender<u64>,
     sent: AtomicU64,
     unsent: AtomicU64,
     overflowed: AtomicU64,
@@ -218,6 +222,7 @@ impl NatsWorld {
             own: Subject::Server(me),
             own_places: VecDeque::new(),
             refused: 0,
+            ignored: None,
             unusable: None,
         };
         (bus, ledger)
@@ -271,6 +276,8 @@ pub struct NatsLedger {
     own: Subject,
     own_places: VecDeque<u64>,
     refused: u64,
+    /// The last entry that was refused, and why.
+    ignored: Option<String>,
     unusable: Option<String>,
 }
 
@@ -281,17 +288,20 @@ impl NatsLedger {
             Ok(()) => {}
             Err(why) => {
                 self.refused += 1;
-                let never = self.book.last(Subject::Layout) == 0 && subject == Subject::Layout;
-                if never || matches!(why, RecordTrouble::Version { .. }) {
-                    let (world, name) = (&self.world, subject_text(subject));
-                    let hint = match why {
-                        RecordTrouble::Forged => {
-                            "; another world of this name? choose another --world, or use its key"
-                        }
-                        _ => "",
-                    };
-                    self.unusable =
-                        Some(format!("world {world}: record {place} of {name}: {why}{hint}"));
+                let (world, name) = (&self.world, subject_text(subject));
+                let hint = match why {
+                    RecordTrouble::Forged => {
+                        "; another world of this name? choose another --world, or use its key"
+                    }
+                    _ => "",
+                };
+                let text = format!("world {world}: record {place} of {name}: {why}{hint}");
+                // The layout says what the world is. A server that has read one stays, whatever others write: a
+                // server of another version that comes by must end, not those that are there.
+                if self.book.last(Subject::Layout) == 0 && subject == Subject::Layout {
+                    self.unusable = Some(text);
+                } else {
+                    self.ignored = Some(text);
                 }
             }
         }
@@ -375,8 +385,12 @@ impl Ledger for NatsLedger {
     }
 
     fn status(&self) -> LedgerStatus {
-        let (refused, unusable) = (self.refused, self.unusable.clone());
-        LedgerStatus { refused, unusable, ..lock(&self.connection.shared.status).clone() }
+        LedgerStatus {
+            refused: self.refused,
+            ignored: self.ignored.clone(),
+            unusable: self.unusable.clone(),
+            ..lock(&self.connection.shared.status).clone()
+        }
     }
 }
 
@@ -384,3 +398,6 @@ impl Ledger for NatsLedger {
 fn micros(span: Duration) -> Micros {
     Micros(span.as_micros() as u64)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! The thread of the connection: tasks that publish, append and follow.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -16,6 +17,7 @@ use async_nats::{Client, ConnectOptions, Event};
 use foveate_node::region::layout::ServerId;
 use foveate_node::region::ledger::Subject;
 use futures_util::StreamExt;
+use futures_util::future::{Either, select};
 use tokio::sync::mpsc::Receiver;
 use tokio::task::{JoinSet, LocalSet};
 
@@ -30,9 +32,11 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// The most appends on their way; more are dropped, and repeated by their servers.
 const MAX_APPENDS: usize = 256;
 /// A follower that has not read an entry this long after it was appended is started anew.
-const STUCK_AFTER: Duration = Duration::from_secs(3);
-/// The pause before that doubles from the first to the second.
-const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
+const STUCK_AFTER: Duration = Duration::from_secs(1);
+/// The pause before that doubles from the first to the second, while nothing is read.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(30)];
+/// Why nothing can be appended or read.
+const LOST: &str = "the connection to NATS is lost; trying again";
 /// The largest entry: a record, its tag and the broker's headers.
 const MAX_MESSAGE: i32 = 512 * 1024;
 
@@ -98,8 +102,10 @@ async fn connect(
             if let Event::SlowConsumer(_) = event {
                 count(&counted.overflowed);
             }
-            if let Event::Disconnected = event {
-                counted.trouble("the connection to NATS is lost; trying again");
+            match event {
+                Event::Disconnected => counted.trouble(LOST),
+                Event::Connected => counted.connections.send_modify(|count| *count += 1),
+                _ => {}
             }
             async {}
         });
@@ -238,6 +244,14 @@ impl Link {
     }
 
     async fn append(self, it: AppendRequest) {
+        // The library would hold it back until there is a connection, and apply it when no task waits for the answer any
+        // more. The server repeats it.
+        if self.client.connection_state() != State::Connected {
+            let mut status = lock(&self.shared.status);
+            status.failed += 1;
+            status.trouble.get_or_insert_with(|| LOST.to_owned());
+            return;
+        }
         let begun = Instant::now();
         let message = PublishMessage::build()
             .payload(it.bytes.into())
@@ -326,17 +340,31 @@ impl Link {
     /// Reads the ledger, for as long as the process runs.
     async fn follow(self) {
         let (mut next, mut pause) = (1, PAUSES[0]);
+        let mut connections = self.shared.connections.subscribe();
         loop {
-            let begun = Instant::now();
-            if let Err(why) = self.read_on(&mut next).await {
+            let before = next;
+            connections.mark_unchanged();
+            let read = {
+                let (reading, renewed) =
+                    (pin!(self.read_on(&mut next)), pin!(connections.changed()));
+                match select(reading, renewed).await {
+                    Either::Left((read, _)) => read,
+                    // A broker that was restarted has forgotten its followers. The library begins them anew as well, but
+                    // only after its own attempts without a connection have timed out.
+                    Either::Right(_) => {
+                        pause = PAUSES[0];
+                        continue;
+                    }
+                }
+            };
+            if let Err(why) = read {
                 self.shared.trouble(format!("the ledger cannot be read: {why}"));
             }
-            pause = match begun.elapsed() > PAUSES[1] {
-                true => PAUSES[0],
-                false => pause,
-            };
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSES[1]);
+            if next > before {
+                pause = PAUSES[0];
+            }
+            let renewed = tokio::time::timeout(pause, connections.changed()).await.is_ok();
+            pause = if renewed { PAUSES[0] } else { (pause * 2).min(PAUSES[1]) };
         }
     }
 
