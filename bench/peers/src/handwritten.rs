@@ -15,7 +15,7 @@ use renet2_netcode::{
 use crate::clients::Client;
 use crate::crowd::{Crowd, Stride, WALKER, Walker, Wanderer, is_near, side};
 use crate::truth::{EVERY, Log};
-use crate::usage::{Marks, Meter, Traffic};
+use crate::usage::{BUFFER, Marks, Meter, Traffic};
 use crate::{Served, TICK, Task, next_tick};
 
 const PROTOCOL: u64 = 7;
@@ -86,8 +86,8 @@ fn since_epoch() -> Duration {
 fn bind() -> std::io::Result<UdpSocket> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     let buffers = socket2::SockRef::from(&socket);
-    buffers.set_recv_buffer_size(4 << 20)?;
-    buffers.set_send_buffer_size(4 << 20)?;
+    buffers.set_recv_buffer_size(BUFFER)?;
+    buffers.set_send_buffer_size(BUFFER)?;
     Ok(socket)
 }
 

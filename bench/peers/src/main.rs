@@ -4,12 +4,15 @@
 //! processor, plays all clients on another, and prints one JSON object. `cargo xtask bench-peers` runs it beside
 //! `foveate load`, which is the same for ours.
 //!
-//! The path of a run: [`crowd`] moves players, a library's file ([`handwritten`], [`replicon`], [`raw`]) carries inputs and
-//! states, [`truth`] lays what clients were shown beside what was, [`usage`] counts processor time and bytes.
+//! The path of a run: [`crowd`] moves players, a library's file ([`handwritten`], [`replicon`], [`lightyear`],
+//! [`naia`], [`raw`]) carries inputs and states, [`truth`] lays what clients were shown beside what was, [`usage`]
+//! counts processor time and bytes.
 
 mod clients;
 mod crowd;
 mod handwritten;
+mod lightyear;
+mod naia;
 mod raw;
 mod replicon;
 mod truth;
@@ -50,8 +53,8 @@ pub struct Served {
     pub received: usage::Traffic,
 }
 
-const USAGE: &str = "usage: foveate-bench-peers run handwritten|replicon|raw --clients N [--seconds N] \
-                     [--down-size BYTES] [--up-size BYTES]";
+const USAGE: &str = "usage: foveate-bench-peers run LIB --clients N [--seconds N] [--down-size BYTES] \
+                     [--up-size BYTES]; LIB: handwritten, replicon, lightyear, naia or raw";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -80,6 +83,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let served = match library.as_str() {
                 "handwritten" => handwritten::serve(&task, &marks)?,
                 "replicon" => replicon::serve(&task, &marks)?,
+                "lightyear" => lightyear::serve(&task, &marks)?,
+                "naia" => naia::serve(&task, &marks)?,
                 "raw" => raw::serve(&task, &marks)?,
                 _ => return Err(USAGE.into()),
             };
@@ -128,11 +133,22 @@ fn run(library: &str, task: &Task) -> Result<Value, Box<dyn Error>> {
         Ok(input.flush()?)
     };
     let connected = match library {
-        "handwritten" => clients::play::<handwritten::Player>(task, server, &mut mark)?,
-        "replicon" => clients::play::<replicon::Player>(task, server, &mut mark)?,
-        _ => raw::play(task, server, &mut mark)?,
+        "handwritten" => clients::play::<handwritten::Player>(task, server, &mut mark),
+        "replicon" => clients::play::<replicon::Player>(task, server, &mut mark),
+        "lightyear" => clients::play::<lightyear::Player>(task, server, &mut mark),
+        "naia" => clients::play::<naia::Player>(task, server, &mut mark),
+        _ => raw::play(task, server, &mut mark),
     };
     drop(input);
+    let connected = match connected {
+        Ok(connected) => connected,
+        // A server whose time was not measured does not end by itself.
+        Err(error) => {
+            child.kill()?;
+            child.wait()?;
+            return Err(error);
+        }
+    };
     let mut row = None;
     for line in output {
         row = serde_json::from_str(&line?).ok().or(row);

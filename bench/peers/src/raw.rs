@@ -10,7 +10,7 @@ use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, sendmmsg};
 
-use crate::usage::{Marks, Meter, Traffic};
+use crate::usage::{BUFFER, Marks, Meter, Traffic};
 use crate::{Served, TICK, Task, next_tick};
 
 /// Number of the client and of the packet, before what is sealed.
@@ -32,8 +32,8 @@ impl Line {
     fn open() -> Result<Line, Box<dyn Error>> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         let buffers = socket2::SockRef::from(&socket);
-        buffers.set_recv_buffer_size(4 << 20)?;
-        buffers.set_send_buffer_size(4 << 20)?;
+        buffers.set_recv_buffer_size(BUFFER)?;
+        buffers.set_send_buffer_size(BUFFER)?;
         let state = UdpSocketState::new((&socket).into())?;
         let part = 1_500 * state.gro_segments().max(1);
         let key = UnboundKey::new(&AES_128_GCM, &[7; 16]).map_err(|_| "no key")?;

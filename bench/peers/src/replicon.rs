@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::clients::Client;
 use crate::crowd::{Crowd, Stride, Walker, Wanderer, is_near, side};
 use crate::truth::{EVERY, Log};
-use crate::usage::{Marks, Meter, Traffic};
+use crate::usage::{BUFFER, Marks, Meter, Traffic};
 use crate::{Served, TICK, Task, next_tick};
 
 const PROTOCOL: u64 = 7;
@@ -152,8 +152,8 @@ fn new_server(task: &Task) -> Result<(App, SocketAddr), Box<dyn Error>> {
     app.insert_resource(Field { crowd, strides, entities, seen, bit });
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     let buffers = socket2::SockRef::from(&socket);
-    buffers.set_recv_buffer_size(4 << 20)?;
-    buffers.set_send_buffer_size(4 << 20)?;
+    buffers.set_recv_buffer_size(BUFFER)?;
+    buffers.set_send_buffer_size(BUFFER)?;
     let address = socket.local_addr()?;
     let config = ServerConfig {
         current_time: since_epoch(),

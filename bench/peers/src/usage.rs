@@ -1,12 +1,17 @@
 //! What a process has used of the machine, and marks of the measured time.
 
 use std::io::BufRead;
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
+
+/// Bytes of a socket's buffers.
+pub const BUFFER: usize = 4 << 20;
 
 /// Packets and their bytes of UDP payload.
 #[derive(Clone, Copy, Default, Debug)]
@@ -44,6 +49,23 @@ pub fn pin(processor: usize) {
     let mut set = CpuSet::new();
     set.set(processor);
     let _ = sched_setaffinity(None, &set);
+}
+
+/// Gives all UDP sockets of this process buffers as large as the others' have, for libraries that keep theirs to
+/// themselves.
+pub fn widen_sockets() {
+    let Ok(own) = pidfd_open(getpid(), PidfdFlags::empty()) else { return };
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    for number in numbers.collect::<Vec<i32>>() {
+        let Ok(file) = pidfd_getfd(&own, number, PidfdGetfdFlags::empty()) else { continue };
+        let socket = UdpSocket::from(file);
+        let buffers = socket2::SockRef::from(&socket);
+        if buffers.r#type().is_ok_and(|kind| kind == socket2::Type::DGRAM) {
+            let _ = buffers.set_recv_buffer_size(BUFFER);
+            let _ = buffers.set_send_buffer_size(BUFFER);
+        }
+    }
 }
 
 /// Lines on standard input: the first begins the measured time, the second ends it, its end ends the server.
