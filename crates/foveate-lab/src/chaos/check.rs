@@ -1,4 +1,5 @@
-//! Knows what players did and what the disk acknowledged, and says which invariant does not hold.
+//! Compares the server and its disk with what players did and what the disk acknowledged, and reports each invariant
+//! that does not hold.
 
 use super::actors::Observed;
 use super::disk::{Disk, Image};
@@ -11,53 +12,53 @@ use foveate_wire::{KindId, Micros, ObjectId, Replicate};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// What happened so long ago is on the disk, while the disk works: the promised second, and what the next flush and
-/// its transaction take.
+/// While the disk works, changes older than this are stored: the promised second, plus the time until the next flush
+/// and for its transaction.
 const PROMISED: Micros = Micros(1_200_000);
-/// And for so long after it did not.
+/// After the disk failed, nothing is promised for this long.
 const RECOVERY: Micros = Micros(5_000_000);
-/// Samples of each player, five a second.
+/// Samples kept of each player; five are taken a second.
 const MAX_SAMPLES: usize = 16;
-/// Violations that are kept.
+/// The most violations that are kept.
 const MAX_VIOLATIONS: usize = 16;
 
 /// An invariant that did not hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// When, by the laboratory's clock.
+    /// Virtual time.
     pub at: Micros,
-    /// Which one, and what was found.
+    /// The invariant, and the values that break it.
     pub what: String,
 }
 
 /// The checker of one run.
 pub struct Checker {
-    /// What did not hold.
+    /// Invariants that did not hold.
     pub violations: Vec<Violation>,
     game: Arc<Market>,
     now: Micros,
-    /// Links on which a player was welcomed and that the server has open.
+    /// The server's open links, each with the player that was welcomed on it.
     live: BTreeMap<Link, u32>,
-    /// Tokens that let a player in.
+    /// Tokens with which a player joined.
     admitted: BTreeSet<TokenId>,
     /// Each name's number.
     numbers: BTreeMap<String, u32>,
-    /// Each player's steps that the disk has acknowledged.
+    /// Each player's steps, as acknowledged by the disk.
     steps: BTreeMap<u32, u32>,
-    /// How often each item was recast, likewise.
+    /// How often each item was recast, as acknowledged by the disk.
     casts: BTreeMap<u8, u16>,
-    /// Each player's steps as they left, since the server started.
+    /// Each player's steps when it last left, since the server started.
     left: BTreeMap<u32, u32>,
-    /// Each player's steps of late.
+    /// Each player's latest steps, with the time of each sample.
     samples: BTreeMap<u32, VecDeque<(Micros, u32)>>,
-    /// Until when the disk or the server did not work,
+    /// When the disk or the server was last not working.
     disturbed: Micros,
-    /// and the server's clock of the day was wrong.
+    /// When the server's wall clock was last wrong.
     clock_wrong: Micros,
 }
 
 impl Checker {
-    /// A checker that has seen nothing.
+    /// A checker before the server's first start.
     pub fn new(game: Arc<Market>) -> Checker {
         Checker {
             violations: Vec::new(),
@@ -75,7 +76,7 @@ impl Checker {
         }
     }
 
-    /// The laboratory's time.
+    /// Sets the virtual time.
     pub fn set_now(&mut self, now: Micros) {
         self.now = now;
     }
@@ -91,12 +92,12 @@ impl Checker {
         (kind.lane_count() == lanes.len()).then(|| T::get(kind, lanes))
     }
 
-    /// The disk or the server does not work at this moment.
+    /// The disk or the server does not work now.
     pub fn on_disturbance(&mut self) {
         self.disturbed = self.now;
     }
 
-    /// The server's clock of the day is wrong at this moment.
+    /// The server's wall clock is wrong now.
     pub fn on_wrong_clock(&mut self) {
         self.clock_wrong = self.now;
     }
@@ -131,7 +132,7 @@ impl Checker {
 
     /// An honest client was refused.
     pub fn on_refused(&mut self, name: &str, why: Refusal) {
-        // By a clock that is behind, tokens live longer than any may.
+        // For a clock that is behind, valid tokens seem to expire later than the maximum allows.
         let by_clock = matches!(why, Refusal::Token | Refusal::TokenClock)
             && self.now.0 <= self.clock_wrong.0 + RECOVERY.0;
         let fits = by_clock
@@ -151,7 +152,7 @@ impl Checker {
         }
     }
 
-    /// What the server did to its links; `tokens` has what each link brought.
+    /// Handles what the server did to its links; `tokens` holds the token shown on each link.
     pub fn on_observed(
         &mut self,
         observed: &[Observed],
@@ -200,7 +201,7 @@ impl Checker {
         }
     }
 
-    /// Looks at the server's world and players; a few times a second.
+    /// Inspects the server's world and players; called a few times a second.
     pub fn inspect(&mut self, server: &Server<Market>, most: usize) {
         let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
         let world = server.simulation.world();
@@ -238,7 +239,7 @@ impl Checker {
         }
     }
 
-    /// The server is gone; `disk` is as the next one will find it.
+    /// The server's process ended; `disk` is in the state in which the next one opens it.
     pub fn on_server_gone(&mut self, disk: &Disk, crashed: bool) {
         let image = disk.image().clone();
         if crashed && self.now.0 > self.disturbed.0 + RECOVERY.0 {
@@ -262,7 +263,7 @@ impl Checker {
         self.samples.clear();
     }
 
-    /// Everything that happened a second ago is stored.
+    /// Checks that all steps older than [`PROMISED`] are stored.
     fn check_fresh(&mut self) {
         let due = Micros(self.now.0.saturating_sub(PROMISED.0));
         let mut late = Vec::new();
@@ -299,7 +300,7 @@ impl Checker {
         }
     }
 
-    /// Everything rests and works: a client knows what the server knows.
+    /// Checks at rest that a client has the same objects as the server.
     pub fn check_converged(
         &mut self,
         name: &str,
@@ -329,7 +330,7 @@ impl Checker {
         }
     }
 
-    /// Everything works, and has for long: an honest client is in.
+    /// Checks at rest, after all faults ended, that an honest client is in the game.
     pub fn check_is_in(&mut self, name: &str, is_in: bool, state: &str) {
         if !is_in {
             self.fail(format!("sessions end with a reason: {name} is not in again, but {state}"));

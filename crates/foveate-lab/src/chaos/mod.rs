@@ -1,22 +1,22 @@
 //! `foveate lab chaos`: sessions of the shipped server, clients and storage logic while machines, disks, clocks and
 //! links fail, and hostile clients join in.
 //!
-//! One seed decides a run: [`run`] with the same [`ChaosSpec`] does the same to the byte. A run goes through
-//! [`InjectedFault`] × [`SessionState`]: it brings a client into the state, injects the fault, and goes on. A
-//! [`Checker`] knows what players did and what the disk acknowledged, and compares after every step:
+//! The seed determines a run: [`run`] with the same [`ChaosSpec`] sends the same bytes. A run goes through all pairs
+//! of an [`InjectedFault`] and a [`SessionState`]: it brings a client into the state, injects the fault, and goes on.
+//! A [`Checker`] records what players did and what the disk acknowledged, and checks after every step:
 //!
-//! - **one session**: no player is in twice, and a player has one open link at the server;
-//! - **nothing lost**: after a crash everything is there that the disk acknowledged, and the disk acknowledges within
-//!   a second what happened, while it works; a player who left and comes back finds what they left;
-//! - **items conserved**: there is exactly one item of each label, whoever crashes while one is recast;
-//! - **tokens once**: no token lets a player in twice, through restarts and clocks that jump;
-//! - **names are numbers**: a name has one number for good;
-//! - **sessions end with a reason**: an honest client is refused only for reasons that fit what happened, and is in
-//!   again when everything works;
-//! - **bounded**: players, links that wait and open questions stay within their limits;
-//! - **replicas converge**: when everything rests, every client knows what the server knows.
+//! - **one session**: no player has two sessions or two open links at the server;
+//! - **nothing lost**: after a crash everything that the disk acknowledged is still stored; a working disk
+//!   acknowledges every change within a second; a player who rejoins has the state with which they left;
+//! - **items conserved**: there is exactly one item of each label, even if a process crashes while one is recast;
+//! - **tokens once**: no token admits a player twice, across restarts and clock jumps;
+//! - **names are numbers**: each name keeps its number;
+//! - **sessions end with a reason**: an honest client is refused only for a reason that fits the injected faults, and
+//!   is back in the game after they ended;
+//! - **bounded**: the number of players stays within its limit;
+//! - **replicas converge**: at rest every client has the same objects as the server.
 //!
-//! [`Flaw`]s plant bugs that the checker must find.
+//! A [`Flaw`] plants a bug that the checker must find.
 
 mod actors;
 mod check;
@@ -37,18 +37,18 @@ pub use world::{ChaosWorld, Counts};
 
 use foveate_wire::{Micros, SchemaError};
 
-/// A bug that is planted, to see that it is found.
+/// A planted bug, to test the checker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flaw {
-    /// The storage answers, and writes the token with the next transaction.
+    /// The storage admits the player first, and writes the token with the next transaction.
     TokenAfterReply,
-    /// A resumed session leaves its old link open.
+    /// A resumed session keeps its old link open.
     OldLinkStaysOpen,
     /// Every fourth transaction is acknowledged before it is synced.
     SkippedSync,
-    /// A known name is let in under a second number.
+    /// A known name is admitted under a second number.
     AdmittedTwice,
-    /// What a leaving player had is not handed to the storage.
+    /// The objects of a leaving player are not passed to the storage.
     LostLeave,
 }
 
@@ -63,23 +63,23 @@ impl Flaw {
     ];
 }
 
-/// What one run is.
+/// The options of one run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChaosSpec {
     /// RNG seed.
     pub seed: u64,
-    /// How long it goes on.
+    /// Virtual duration.
     pub time: Micros,
-    /// Honest clients, or peers.
+    /// The number of honest clients, or of peers.
     pub clients: usize,
-    /// Hostile ones.
+    /// The number of hostile clients.
     pub hostile: usize,
-    /// A planted bug.
+    /// The planted bug, if any.
     pub flaw: Option<Flaw>,
 }
 
 impl ChaosSpec {
-    /// Twelve honest clients, of which eight or more are in on average, and two hostile ones.
+    /// Twelve honest clients, of which at least eight are in the game on average, and two hostile ones.
     pub fn new(seed: u64, time: Micros) -> ChaosSpec {
         ChaosSpec { seed, time, clients: 12, hostile: 2, flaw: None }
     }
@@ -90,20 +90,20 @@ impl ChaosSpec {
     }
 }
 
-/// What a run found.
+/// The results of a run.
 #[derive(Debug)]
 pub struct ChaosReport {
-    /// How often each fault hit each state.
+    /// How often each fault was injected in each state.
     pub coverage: Coverage,
     /// Invariants that did not hold; the run ends at the first.
     pub violations: Vec<Violation>,
-    /// What happened.
+    /// Counters.
     pub counts: Counts,
-    /// A hash of all that was sent: two runs that agree in it are the same.
+    /// A hash of all sent bytes, equal for two runs of one spec.
     pub digest: u64,
 }
 
-/// Runs for the spec's time, or to the first violation.
+/// Runs for the spec's duration, or to the first violation.
 pub fn run(spec: ChaosSpec) -> Result<ChaosReport, SchemaError> {
     let mut world = ChaosWorld::new(spec)?;
     let mut coverage = Coverage::default();

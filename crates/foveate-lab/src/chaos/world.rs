@@ -1,5 +1,5 @@
-//! One run's machines, links and programs: the network, the server's host with its registry and disk, and what the
-//! programs around the clients do.
+//! The machines of one run: the network, the server's host with its player registry and disk, and the programs that
+//! run the clients.
 
 use super::actors::{Actor, ActorCommand, ActorEvent, Hostile, Mischief, PlayerApp, WatchedServer};
 use super::check::Checker;
@@ -22,26 +22,26 @@ use foveate_wire::{Micros, SchemaError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The server's place.
+/// The server's index among the nodes.
 pub(super) const SERVER: usize = 0;
-/// Between two looks of the programs at their nodes.
+/// Time between two steps of the programs that run the nodes.
 const SLICE: Micros = Micros(10_000);
 const ROUND: Micros = Micros::from_millis(50);
-/// Between two looks of the checker at the whole world.
+/// Time between two checks of the whole world.
 const INSPECT_EVERY: Micros = Micros(200_000);
-/// A client gives its link up if nothing passes on it for longer, or if its hello is not answered.
+/// A client abandons its link if nothing arrives on it, or if its hello is not answered, for longer than this.
 const PATIENCE: Micros = Micros(3_000_000);
-/// How long a token is valid, in seconds.
+/// Validity of a token in seconds.
 const TOKEN_LIFE: u64 = 60;
-/// The longest life of a token that a server takes, in seconds.
+/// The longest validity that a server accepts, in seconds.
 const MAX_LIFE: u64 = 86_400;
-/// The time of the day when a run begins.
+/// Unix time at which a run begins.
 const MORNING: u64 = 1_800_000_000;
 
-/// What happened in a run.
+/// Counters of a run.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
-    /// Fresh sessions.
+    /// New sessions.
     pub joins: u64,
     /// Sessions that ended for good.
     pub leaves: u64,
@@ -49,45 +49,45 @@ pub struct Counts {
     pub refused: BTreeMap<Refusal, u64>,
     /// Hostile clients and links that were refused, by reason.
     pub hostile_refused: BTreeMap<Refusal, u64>,
-    /// Servers that were started.
+    /// Starts of the server.
     pub starts: u64,
-    /// Transactions that the disk acknowledged, that failed, and that were under way in a crash.
+    /// Transactions that were acknowledged, that failed, and that a crash interrupted.
     pub transactions: [u64; 3],
-    /// Clients that were in, times seconds.
+    /// Clients in the game, summed over seconds.
     pub client_seconds: u64,
-    /// Times that everything rested and clients were compared.
+    /// Comparisons of all clients at rest.
     pub rests: u64,
 }
 
-/// What the program around a client does.
+/// The program that runs a client.
 pub(super) struct Driver {
     pub name: String,
-    /// Whether it wants to be in.
+    /// Whether it wants to be in the game.
     pub wants_in: bool,
-    /// When it does so again, or changes its mind.
+    /// The earliest time of its next attempt to join.
     pub next_join: Micros,
     pub next_leave: Micros,
-    /// It said that it leaves.
+    /// When it sent its leave.
     pub leaving: Option<Micros>,
-    /// Since when its link or its hello has no answer, and what had arrived by then.
+    /// Since when its link or its hello has had no answer; `received` is the packet count at that time.
     waiting: Option<Micros>,
     received: u64,
     /// When a client that crashed starts again.
     pub restart: Option<Micros>,
-    /// Gained microseconds a second of its machine's clock.
+    /// Microseconds that its machine's clock gains per second.
     pub drift: i32,
-    /// The last token that it had: others may have overheard it.
+    /// Its last token, which hostile clients may have overheard.
     token: Vec<u8>,
 }
 
-/// What surrounds the nodes.
+/// Everything outside the nodes.
 pub(super) struct Surroundings {
     pub checker: Checker,
     pub disk: Disk,
     pub registry: Option<PlayerRegistry<DiskStorage>>,
-    /// The token of each link.
+    /// The token shown on each link.
     tokens: BTreeMap<Link, TokenId>,
-    /// The server's clock of the day is ahead by this, in seconds.
+    /// Seconds by which the server's wall clock is ahead.
     pub clock_error: i64,
     pub now: Micros,
     saved: u32,
@@ -100,7 +100,7 @@ impl Surroundings {
         UnixTime((MORNING + self.now.0 / 1_000_000).saturating_add_signed(self.clock_error))
     }
 
-    /// What a verifier does, and then the registry.
+    /// Verifies a token, then asks the registry.
     fn on_asked(&mut self, link: Link, name: &str, token: &[u8]) -> Option<ServerCommand> {
         let reject = |why| Some(ServerCommand::Reject(link, why));
         let Some((id, until, named)) = read_token(token) else { return reject(Refusal::Token) };
@@ -188,13 +188,13 @@ pub struct ChaosWorld {
     pub(super) around: Surroundings,
     pub(super) drivers: Vec<Driver>,
     pub(super) rng: Rng,
-    /// When a server that is gone starts again.
+    /// When a server that ended starts again.
     pub(super) server_restart: Option<Micros>,
-    /// Until when the server stands still.
+    /// Whether the server is paused.
     pub(super) server_paused: bool,
-    /// Hostile clients are gone.
+    /// Whether hostile clients are gone.
     pub(super) is_calm: bool,
-    /// Nobody moves, and nobody leaves.
+    /// Whether no player moves or leaves.
     pub(super) at_rest: bool,
     spec: ChaosSpec,
     game: Arc<Market>,
@@ -287,7 +287,7 @@ impl ChaosWorld {
         Ok(world)
     }
 
-    /// The laboratory's time.
+    /// The virtual time.
     pub fn now(&self) -> Micros {
         self.network.now()
     }
@@ -320,7 +320,7 @@ impl ChaosWorld {
         write_token(self.tokens, until, name)
     }
 
-    /// A server's program starts: it opens the disk, and the world is as it was.
+    /// Starts the server's process with the world that it loads from the disk.
     pub(super) fn start_server(&mut self) {
         let (world, used, ids) = self.around.disk.open();
         self.around.counts.starts += 1;
@@ -344,7 +344,7 @@ impl ChaosWorld {
         (self.server_restart, self.server_paused) = (None, false);
     }
 
-    /// The server's process ends at once.
+    /// Ends the server's process at once.
     pub(super) fn crash_server(&mut self, kind: CrashKind) {
         self.observe();
         if self.network.crash(SERVER).is_none() {
@@ -358,7 +358,7 @@ impl ChaosWorld {
         checker.on_server_gone(disk, true);
     }
 
-    /// The server's program ends in order.
+    /// Shuts the server down in order.
     pub(super) fn stop_server(&mut self) {
         self.observe();
         let close = ActorCommand::Server(ServerCommand::Close);
@@ -373,7 +373,7 @@ impl ChaosWorld {
         checker.on_server_gone(disk, false);
     }
 
-    /// A client's program starts, with a token that was issued for it.
+    /// Starts a client's program with a new token.
     pub(super) fn start_client(&mut self, client: usize) {
         let name = self.drivers[client].name.clone();
         let token = self.issue(&name);
@@ -397,7 +397,7 @@ impl ChaosWorld {
         self.network.place(at, actor, Placement::PLAIN, &mut self.around);
     }
 
-    /// A hostile client shows a client's token and name now.
+    /// Connects a hostile client that uses this client's token and name.
     pub(super) fn impersonate(&mut self, client: usize) {
         if self.spec.hostile == 0 {
             return;
@@ -413,7 +413,7 @@ impl ChaosWorld {
         self.network.connect(at, SERVER, &mut self.around);
     }
 
-    /// Makes a link for a client, if the server is there.
+    /// Connects a client, unless the server is paused.
     pub(super) fn connect(&mut self, client: usize) {
         if self.server_paused {
             return;
@@ -423,19 +423,19 @@ impl ChaosWorld {
         self.drivers[client].waiting = Some(now);
     }
 
-    /// Cuts a client's link; both ends are told.
+    /// Cuts a client's link; both ends are notified.
     pub(super) fn cut(&mut self, client: usize) {
         if let Some(link) = self.app(client).and_then(|app| app.link) {
             self.network.cut(link, &mut self.around);
         }
     }
 
-    /// A client gives its link up; the server is not told.
+    /// Makes a client abandon its link without notifying the server.
     pub(super) fn abandon(&mut self, client: usize) {
         self.app_mut(client).into_iter().for_each(PlayerApp::abandon);
     }
 
-    /// A client says that it leaves.
+    /// Sends a client's leave.
     pub(super) fn leave(&mut self, client: usize) {
         let now = self.now();
         let leave = ActorCommand::Client(ClientCommand::Leave);
@@ -444,7 +444,7 @@ impl ChaosWorld {
         (driver.leaving, driver.wants_in) = (Some(now), false);
     }
 
-    /// The state that a client's session is in, by what server and client know.
+    /// The state of a client's session, as known to server and client.
     pub(super) fn state(&self, client: usize) -> Option<SessionState> {
         let (server, driver) = (self.server()?, &self.drivers[client]);
         let session = server.present_players().find(|it| it.name == driver.name);
@@ -463,7 +463,7 @@ impl ChaosWorld {
         })
     }
 
-    /// Runs until a time, or to the first violation.
+    /// Runs until `until`, or to the first violation.
     pub(super) fn run_until(&mut self, until: Micros) {
         while self.now() < until && self.around.checker.violations.is_empty() {
             let next = (self.now() + SLICE).min(until);
@@ -482,7 +482,7 @@ impl ChaosWorld {
         }
     }
 
-    /// The storage's thread, and its answers.
+    /// Runs the storage's thread and delivers its answers.
     fn run_host(&mut self, now: Micros) {
         let Surroundings { registry, disk, checker, .. } = &mut self.around;
         let Some(registry) = registry else { return };
@@ -494,7 +494,7 @@ impl ChaosWorld {
         }
     }
 
-    /// Shows the checker what has happened.
+    /// Reports what happened to the checker.
     fn observe(&mut self) {
         let now = self.now();
         let Some(node) = self.network.nodes[SERVER].as_mut() else { return };
@@ -512,7 +512,7 @@ impl ChaosWorld {
         }
     }
 
-    /// One look of a client's program.
+    /// One step of a client's program.
     fn drive(&mut self, client: usize) {
         let now = self.now();
         if self.network.nodes[1 + client].is_none() {
@@ -552,7 +552,7 @@ impl ChaosWorld {
         }
         let driver = &mut self.drivers[client];
         if driver.leaving.is_some_and(|at| now.0 > at.0 + 500_000) {
-            // Said, and perhaps heard: the program ends, and starts again later.
+            // Whether or not the leave arrived, the program ends, and starts again later.
             self.cut(client);
             self.abandon(client);
             self.start_client(client);
@@ -612,7 +612,7 @@ impl ChaosWorld {
         self.network.command(1 + client, ask, &mut self.around);
     }
 
-    /// Hostile clients come back, as somebody else.
+    /// Replaces hostile clients now and then, each with a new behaviour and victim.
     fn drive_hostile(&mut self) {
         for which in 0..self.spec.hostile {
             let at = 1 + self.spec.clients + which;
@@ -631,7 +631,7 @@ impl ChaosWorld {
         }
     }
 
-    /// Everything works and rests: clients are in, and know what the server knows.
+    /// Checks at rest that all clients are in the game and have the same objects as the server.
     pub(super) fn check_rest(&mut self) {
         self.around.counts.rests += 1;
         let ChaosWorld { network, around, drivers, .. } = self;
