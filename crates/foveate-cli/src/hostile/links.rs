@@ -75,6 +75,29 @@ pub fn unfinished_handshakes(server: SocketAddr, orders: &Orders) -> Result<(), 
     Ok(())
 }
 
+/// As many links as an address may have, none of which says anything; each that the server closes is made again.
+pub fn idle(server: SocketAddr, orders: &Orders) -> Result<(), Box<dyn Error>> {
+    let (mut endpoint, mut events, mut links) = (client()?, Vec::new(), Vec::<LinkId>::new());
+    while orders.goes_on() {
+        let next = Instant::now() + ROUND;
+        while links.len() < HOSTILE {
+            let Ok(link) = endpoint.connect(server, "localhost") else { break };
+            orders.count(1);
+            links.push(link);
+        }
+        endpoint.flush();
+        while Instant::now() < next && orders.goes_on() {
+            endpoint.wait(next, &mut events)?;
+            for event in events.drain(..) {
+                if let LinkEvent::Closed { link, .. } = event {
+                    links.retain(|known| *known != link);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Stands between a link and its server, and sees the connection id that the server chose.
 struct Wire {
     front: UdpSocket,

@@ -36,6 +36,8 @@ pub enum HostileKind {
     Who,
     /// Handshakes that are never finished.
     Handshakes,
+    /// Links that never ask to join.
+    Idle,
     /// Invalid packets with the connection id of a real link.
     Garbage,
     /// Incomplete HTTP requests, and many requests at once for the largest file.
@@ -112,6 +114,7 @@ fn attack(kind: HostileKind, target: &AttackTarget, orders: &Orders) -> Result<(
     match kind {
         HostileKind::Flood => links::flood(target.server, orders),
         HostileKind::Handshakes => links::unfinished_handshakes(target.server, orders),
+        HostileKind::Idle => links::idle(target.server, orders),
         HostileKind::Garbage => links::garbage_with_an_id(target.server, orders),
         HostileKind::Http => links::requests(target.web.ok_or("no pages")?, orders),
         _ => players::play(kind, target, orders),
