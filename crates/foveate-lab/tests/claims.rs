@@ -330,6 +330,48 @@ fn a_single_claim_is_asked_about_and_accepted_when_the_owner_restarted() {
 }
 
 #[test]
+fn claims_from_before_a_restart_are_no_usurping() {
+    for (restarted, convicted) in [(true, false), (false, true)] {
+        let mut scene = with_bobs_objects();
+        bobs_objects().for_each(|id| scene.hear(ANN, &gained(id, 2)));
+        if restarted {
+            scene.reconnect(ANN);
+        }
+        scene.wait(11);
+        let linked = vec![key(BOB.0).player().0];
+        scene.hear(ANN, &PeerMessage::Changes(Changes { linked, ..Changes::default() }));
+        // Asked about the claims, Bob asserts his own.
+        bobs_objects().for_each(|id| scene.hear(BOB, &gained(id, 3)));
+        assert_eq!(usurped(&mut scene, ANN), convicted, "restarted: {restarted}");
+    }
+}
+
+/// Ann, who took Bob's objects over while they were apart, gives them to Carl. He does not take them.
+#[test]
+fn a_peer_that_is_only_named_as_the_receiver_is_no_usurper() {
+    const CARL: Link = Link(3);
+    for (claims, convicted) in [(false, false), (true, true)] {
+        let mut scene = Scene::new();
+        scene.connect(CARL);
+        bobs_objects().for_each(|id| scene.hear(BOB, &gained(id, 1)));
+        scene.wait(11);
+        let linked = vec![key(BOB.0).player().0];
+        scene.hear(CARL, &PeerMessage::Changes(Changes { linked, ..Changes::default() }));
+        for id in bobs_objects() {
+            if claims {
+                scene.hear(CARL, &gained(id, 3));
+            } else {
+                scene.hear(ANN, &gained(id, 2));
+                scene.hear(ANN, &gave(id, 3, key(CARL.0)));
+            }
+            scene.hear(BOB, &gained(id, 4));
+        }
+        let verdict = PeerEvent::Verdict(key(CARL.0).player(), Fault::Usurped);
+        assert_eq!(scene.events().contains(&verdict), convicted, "he claims them: {claims}");
+    }
+}
+
+#[test]
 fn an_object_removed_by_a_doubted_claimant_goes_once_the_owner_confirms_the_claim() {
     let mut removed = Changes::default();
     removed.remove(base(100));

@@ -53,7 +53,7 @@ impl<G: Game> Peer<G> {
                 claim.beats(&it.claim) && !honest(&it.claim) && !is_race(it.since) && !it.removed
             };
             if let Some(doubt) = self.ownership.doubt(id).filter(usurps) {
-                self.judge_claimant(doubt.claim.owner, claim.owner, now);
+                self.judge_claimant(doubt.by, claim.owner, now);
             }
             return true;
         }
@@ -81,7 +81,8 @@ impl<G: Game> Peer<G> {
         // Most doubts end by themselves, because the owner has also received the claim and is about
         // to answer. The others are asked about. Of two doubted claims, keep the one that prevails.
         if self.ownership.doubt(id).is_none_or(|doubt| claim.beats(&doubt.claim)) {
-            self.ownership.doubt_claim(id, Doubt { claim, since: now, removed: false });
+            self.ownership
+                .doubt_claim(id, Doubt { claim, by: claim.owner, since: now, removed: false });
         }
         false
     }
@@ -325,7 +326,7 @@ impl<G: Game> Peer<G> {
         };
         let before = self.ownership.doubt(id).filter(|doubt| doubt.claim.owner == player);
         let (claim, since) = before.map_or((known.next(player), now), |it| (it.claim, it.since));
-        self.ownership.doubt_claim(id, Doubt { claim, since, removed: true });
+        self.ownership.doubt_claim(id, Doubt { claim, by: player, since, removed: true });
     }
 
     pub(super) fn believe_removed(&mut self, id: ObjectId, epoch: Epoch, now: Micros) {

@@ -243,6 +243,7 @@ impl<G: Game> Peer<G> {
         if neighbour.open {
             self.ownership.changes.unlink(neighbour.player);
         }
+        self.ownership.drop_doubts_of(neighbour.player);
         let theirs = self.ownership.ghosts_mut().filter(|(_, ghost)| ghost.source == Some(link));
         theirs.for_each(|(_, ghost)| ghost.source = None);
     }

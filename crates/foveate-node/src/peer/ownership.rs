@@ -87,6 +87,8 @@ impl GhostMotion {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Doubt {
     pub claim: OwnerClaim,
+    /// The peer that claimed the object itself: another may only be named as its receiver.
+    pub by: PlayerId,
     /// When the claim first arrived.
     pub since: Micros,
     /// The claimant says that the object was removed; it is, if the claim turns out to be right.
@@ -274,6 +276,19 @@ impl Ownership {
         }
     }
 
+    /// Drops the doubts about a peer's claims when its link ends: it repeats those that it still
+    /// holds, and a peer that restarted holds none.
+    pub fn drop_doubts_of(&mut self, player: PlayerId) {
+        for state in self.objects.values_mut() {
+            if let ObjectState::Doubted(ghost, doubt) = state
+                && doubt.claim.owner == player
+                && !doubt.removed
+            {
+                *state = ObjectState::Ghost(*ghost);
+            }
+        }
+    }
+
     /// Ends the orphaned or doubted state of another peer's object.
     pub fn settle(&mut self, id: ObjectId) -> Option<&mut GhostState> {
         let ghost = self.ghost(id).copied()?;
@@ -416,7 +431,7 @@ mod tests {
     fn an_object_goes_through_every_state_of_the_diagram() {
         let (mut known, id) = (Ownership::default(), ObjectId(1));
         let claim = |owner| OwnerClaim { owner: PlayerId(owner), epoch: Epoch(1) };
-        let doubt = Doubt { claim: claim(1), since: Micros::ZERO, removed: false };
+        let doubt = Doubt { claim: claim(1), by: PlayerId(1), since: Micros::ZERO, removed: false };
         known.own(id, Owned::made(Micros::ZERO));
         assert!(known.owns(id) && known.ghost(id).is_none() && known.owned_count() == 1);
         known.remove(id);
