@@ -128,14 +128,23 @@ fn look(
     }
 }
 
-fn count_received(links: Query<&Link, With<LinkOf>>, mut counted: ResMut<Counted>) {
-    let packets = links.iter().flat_map(|link| link.recv.iter());
-    packets.for_each(|packet| counted.received.add(packet.len()));
+/// Packets between the socket and netcode: taken out, counted and put back, since a link does not show them.
+fn count_received(mut links: Query<&mut Link, With<LinkOf>>, mut counted: ResMut<Counted>) {
+    for mut link in links.iter_mut().filter(|link| link.recv.len() > 0) {
+        for packet in link.recv.drain().collect::<Vec<_>>() {
+            counted.received.add(packet.len());
+            link.recv.push_raw(packet);
+        }
+    }
 }
 
-fn count_sent(links: Query<&Link, With<LinkOf>>, mut counted: ResMut<Counted>) {
-    let packets = links.iter().flat_map(|link| link.send.iter());
-    packets.for_each(|packet| counted.sent.add(packet.len()));
+fn count_sent(mut links: Query<&mut Link, With<LinkOf>>, mut counted: ResMut<Counted>) {
+    for mut link in links.iter_mut().filter(|link| link.send.len() > 0) {
+        for packet in link.send.drain().collect::<Vec<_>>() {
+            counted.sent.add(packet.len());
+            link.send.push(packet);
+        }
+    }
 }
 
 fn new_server(task: &Task) -> Result<(App, SocketAddr), Box<dyn Error>> {
