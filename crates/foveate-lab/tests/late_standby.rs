@@ -1,0 +1,219 @@
+//! A client that reaches the standby of a crashed region server late: three servers and a client, whose messages arrive
+//! at once.
+
+use foveate_lab::mesh::faults::FaultSpec;
+use foveate_lab::mesh::game::{Counted, Drift};
+use foveate_lab::mesh::run::{MeshSpec, ROUND};
+use foveate_node::Client;
+use foveate_node::game::Game;
+use foveate_node::node::{Node, NodeInput, Remote};
+use foveate_node::outbox::{Link, Outgoing, RecordingOutbox};
+use foveate_node::region::bus::Recipient;
+use foveate_node::region::layout::{Layout, Rect, ServerId};
+use foveate_node::region::ledger::{LedgerAnswer, LedgerRequest, Subject};
+use foveate_node::region::{RegionCommand, RegionEvent, RegionServer, RegionSettings};
+use foveate_node::server::ServerSettings;
+use foveate_node::session::{ResumeKey, ServerContact};
+use foveate_wire::{Metres, Micros};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+struct World {
+    servers: BTreeMap<ServerId, RegionServer<Drift>>,
+    ledger: BTreeMap<Subject, Vec<Vec<u8>>>,
+    followers: BTreeSet<(ServerId, Subject)>,
+    client: Client<Drift>,
+    links: BTreeMap<Link, ServerId>,
+    commands: VecDeque<(ServerId, RegionCommand)>,
+    inputs: u32,
+    now: Micros,
+}
+
+fn server(game: &Arc<Drift>, id: u32) -> RegionServer<Drift> {
+    let extent = Rect { min: [-44.0; 2], max: [44.0; 2] };
+    let settings = RegionSettings::new(ROUND, Metres(16.0), extent);
+    let mut key = u128::from(id) << 64;
+    let keys = Box::new(move || {
+        key += 1;
+        ResumeKey(key.to_le_bytes())
+    });
+    let contact = ServerContact { addresses: vec![id.to_string()], certificate: Vec::new() };
+    RegionServer::new(Arc::clone(game), settings, ServerId(id)).with_players(
+        contact,
+        keys,
+        ServerSettings::default(),
+    )
+}
+
+impl World {
+    /// Three servers, one of which runs the only region, and a client that plays there.
+    fn begin() -> World {
+        let spec = MeshSpec::small(FaultSpec::NONE, ROUND, 1);
+        let game = Arc::new(Drift::new(spec.drift).unwrap());
+        let mut world = World {
+            servers: (1..=3).map(|id| (ServerId(id), server(&game, id))).collect(),
+            ledger: BTreeMap::new(),
+            followers: BTreeSet::new(),
+            client: Client::new(Arc::clone(&game), "ada", &[]),
+            links: BTreeMap::new(),
+            commands: VecDeque::new(),
+            inputs: 0,
+            now: Micros(1_000_000),
+        };
+        let layout = Layout::new(game.schema().hash(), ROUND, ServerId(1));
+        let found = RegionCommand::Found(Box::new(layout));
+        world.commands.push_back((ServerId(1), found));
+        world.rounds(60);
+        world.connect(Link(1), ServerId(1));
+        world.rounds(100);
+        assert!(world.client.joined().is_some() && world.client.session_epoch() > 0);
+        while world.client.take_dial().is_some() {}
+        world
+    }
+
+    fn give(&mut self, id: ServerId, input: NodeInput<'_, RegionCommand>) {
+        let Some(server) = self.servers.get_mut(&id) else { return };
+        let mut out = RecordingOutbox::default();
+        server.handle(self.now, input, &mut out);
+        let events: Vec<RegionEvent> = std::iter::from_fn(|| server.poll()).collect();
+        events.into_iter().for_each(|event| self.on_event(id, event));
+        out.0.into_iter().for_each(|(link, outgoing)| self.deliver_to_client(link, &outgoing));
+    }
+
+    fn on_event(&mut self, id: ServerId, event: RegionEvent) {
+        match event {
+            RegionEvent::Ledger(LedgerRequest::Append { request, subject, last, bytes }) => {
+                let entries = self.ledger.entry(subject).or_default();
+                let mut at = entries.len() as u64;
+                let answer = match at == last {
+                    true => {
+                        at += 1;
+                        entries.push(bytes.clone());
+                        LedgerAnswer::Appended(at)
+                    }
+                    false => LedgerAnswer::Conflict(at),
+                };
+                self.commands.push_back((id, RegionCommand::Answer(request, answer)));
+                if matches!(answer, LedgerAnswer::Appended(_)) {
+                    let all = self.followers.iter().filter(|(_, followed)| *followed == subject);
+                    let entry = |to| (to, RegionCommand::Entry(subject, at, bytes.clone()));
+                    self.commands.extend(all.map(|(to, _)| entry(*to)));
+                }
+            }
+            RegionEvent::Ledger(LedgerRequest::Follow(subject)) => {
+                self.followers.insert((id, subject));
+                let entries = self.ledger.get(&subject).into_iter().flatten();
+                let entry = |(at, bytes): (u64, &Vec<u8>)| {
+                    (id, RegionCommand::Entry(subject, at, bytes.clone()))
+                };
+                self.commands.extend((1..).zip(entries).map(entry));
+            }
+            RegionEvent::Ledger(LedgerRequest::Unfollow(subject)) => {
+                self.followers.remove(&(id, subject));
+            }
+            RegionEvent::Publish(message) => {
+                let to: Vec<ServerId> = match message.to {
+                    Recipient::All => self.servers.keys().copied().filter(|to| *to != id).collect(),
+                    Recipient::Server(to) => vec![to],
+                };
+                let deliver = |to| (to, RegionCommand::Deliver(message.bytes.clone()));
+                self.commands.extend(to.into_iter().map(deliver));
+            }
+            RegionEvent::Asked { link, .. } => {
+                self.commands.push_back((id, RegionCommand::Admit(link)));
+            }
+            _ => {}
+        }
+    }
+
+    fn deliver_to_client(&mut self, link: Link, outgoing: &Outgoing) {
+        if !self.links.contains_key(&link) {
+            return;
+        }
+        let mut out = RecordingOutbox::default();
+        let input = match outgoing {
+            Outgoing::Datagram(bytes) => NodeInput::Datagram(link, bytes),
+            Outgoing::Message(bytes) => NodeInput::Message(link, bytes),
+            Outgoing::Close(_) => NodeInput::Closed(link),
+        };
+        self.client.handle(self.now, input, &mut out);
+        self.deliver_to_servers(out);
+    }
+
+    fn deliver_to_servers(&mut self, out: RecordingOutbox) {
+        for (link, outgoing) in out.0 {
+            let Some(id) = self.links.get(&link).copied() else { continue };
+            let input = match &outgoing {
+                Outgoing::Datagram(bytes) => NodeInput::Datagram(link, bytes),
+                Outgoing::Message(bytes) => NodeInput::Message(link, bytes),
+                Outgoing::Close(_) => NodeInput::Closed(link),
+            };
+            self.give(id, input);
+        }
+    }
+
+    fn connect(&mut self, link: Link, id: ServerId) {
+        self.links.insert(link, id);
+        self.give(id, NodeInput::Connected(link, Remote::Anonymous));
+        let mut out = RecordingOutbox::default();
+        self.client.handle(self.now, NodeInput::Connected(link, Remote::Anonymous), &mut out);
+        self.deliver_to_servers(out);
+    }
+
+    fn rounds(&mut self, count: u32) {
+        for _ in 0..count {
+            self.now = self.now + ROUND;
+            let ids: Vec<ServerId> = self.servers.keys().copied().collect();
+            ids.into_iter().for_each(|id| self.give(id, NodeInput::Wake));
+            while let Some((id, command)) = self.commands.pop_front() {
+                self.give(id, NodeInput::Command(command));
+            }
+            let mut out = RecordingOutbox::default();
+            self.inputs += 1;
+            let input = Counted(self.inputs);
+            self.client.tick(self.now, &mut out, |_, _| input);
+            while self.client.poll().is_some() {}
+            self.deliver_to_servers(out);
+        }
+    }
+
+    /// The standby that the client wants to connect to.
+    fn dialled(&mut self) -> Option<ServerId> {
+        self.client.take_dial()?.addresses[0].parse().ok().map(ServerId)
+    }
+}
+
+#[test]
+fn a_client_that_comes_after_its_session_began_anew_is_told_anew() {
+    // Before the standby takes over, and long after.
+    for wait in [15, 80] {
+        let mut world = World::begin();
+        world.servers.remove(&ServerId(1));
+        world.rounds(wait);
+        let standby = world.dialled().expect("the host is silent");
+        world.connect(Link(2), standby);
+        world.rounds(100);
+        let (counts, heard) = (world.client.counts(), world.client.last_heard());
+        assert_eq!(world.client.host_link(), Some(Link(2)), "after {wait} rounds");
+        assert_eq!(counts.malformed, 0, "after {wait} rounds: {counts:?}");
+        assert!(heard.is_some_and(|heard| world.now - heard <= ROUND + ROUND), "{heard:?}");
+        let foreseen = counts.foreseen;
+        world.rounds(20);
+        assert!(world.client.counts().foreseen >= foreseen + 15, "its inputs count: {counts:?}");
+    }
+}
+
+#[test]
+fn a_standby_that_could_not_be_reached_is_tried_again() {
+    let mut world = World::begin();
+    world.servers.remove(&ServerId(1));
+    world.rounds(15);
+    let standby = world.dialled().expect("the host is silent");
+    world.client.unreachable();
+    world.rounds(15);
+    assert_eq!(world.dialled(), Some(standby));
+    world.connect(Link(2), standby);
+    world.rounds(60);
+    assert_eq!(world.client.host_link(), Some(Link(2)));
+    assert_eq!(world.client.counts().malformed, 0);
+}
