@@ -9,8 +9,11 @@ use foveate_node::game::Game;
 use foveate_node::node::{Node, NodeInput, Remote};
 use foveate_node::outbox::{Link, Outgoing, RecordingOutbox};
 use foveate_node::region::bus::Recipient;
-use foveate_node::region::layout::{Layout, Rect, ServerId};
-use foveate_node::region::ledger::{LedgerAnswer, LedgerRequest, Subject};
+use foveate_node::region::layout::{Layout, Rect, RegionId, ServerId, SplitLine};
+use foveate_node::region::ledger::{
+    AppendId, LedgerAnswer, LedgerRequest, Subject, read_record, write_record,
+};
+use foveate_node::region::players::{PlayerPlace, PlayerRecord, player_number, subject};
 use foveate_node::region::{RegionCommand, RegionEvent, RegionServer, RegionSettings};
 use foveate_node::server::ServerSettings;
 use foveate_node::session::{ResumeKey, ServerContact};
@@ -25,6 +28,8 @@ struct World {
     client: Client<Drift>,
     links: BTreeMap<Link, ServerId>,
     commands: VecDeque<(ServerId, RegionCommand)>,
+    /// A server that stands still, and what it finds when it goes on.
+    still: Option<(ServerId, VecDeque<RegionCommand>)>,
     inputs: u32,
     now: Micros,
 }
@@ -48,6 +53,11 @@ fn server(game: &Arc<Drift>, id: u32) -> RegionServer<Drift> {
 impl World {
     /// Three servers, one of which runs the only region, and a client that plays there.
     fn begin() -> World {
+        World::begin_with(|_| {})
+    }
+
+    /// The same, but for the layout.
+    fn begin_with(change: impl FnOnce(&mut Layout)) -> World {
         let spec = MeshSpec::small(FaultSpec::NONE, ROUND, 1);
         let game = Arc::new(Drift::new(spec.drift).unwrap());
         let mut world = World {
@@ -57,10 +67,12 @@ impl World {
             client: Client::new(Arc::clone(&game), "ada", &[]),
             links: BTreeMap::new(),
             commands: VecDeque::new(),
+            still: None,
             inputs: 0,
             now: Micros(1_000_000),
         };
-        let layout = Layout::new(game.schema().hash(), ROUND, ServerId(1));
+        let mut layout = Layout::new(game.schema().hash(), ROUND, ServerId(1));
+        change(&mut layout);
         let found = RegionCommand::Found(Box::new(layout));
         world.commands.push_back((ServerId(1), found));
         world.rounds(60);
@@ -164,9 +176,14 @@ impl World {
         for _ in 0..count {
             self.now = self.now + ROUND;
             let ids: Vec<ServerId> = self.servers.keys().copied().collect();
-            ids.into_iter().for_each(|id| self.give(id, NodeInput::Wake));
+            let still = self.still.as_ref().map(|it| it.0);
+            let awake = ids.into_iter().filter(|id| Some(*id) != still);
+            awake.for_each(|id| self.give(id, NodeInput::Wake));
             while let Some((id, command)) = self.commands.pop_front() {
-                self.give(id, NodeInput::Command(command));
+                match self.still.as_mut().filter(|it| it.0 == id) {
+                    Some((_, waiting)) => waiting.push_back(command),
+                    None => self.give(id, NodeInput::Command(command)),
+                }
             }
             let mut out = RecordingOutbox::default();
             self.inputs += 1;
@@ -174,6 +191,33 @@ impl World {
             self.client.tick(self.now, &mut out, |_, _| input);
             while self.client.poll().is_some() {}
             self.deliver_to_servers(out);
+        }
+    }
+
+    /// The server that runs a region, as another one knows.
+    fn owner(&self, asked: ServerId, region: RegionId) -> Option<ServerId> {
+        Some(self.servers.get(&asked)?.layout()?.get(region)?.server)
+    }
+
+    /// The player's newest record, and how many there are.
+    fn record(&self) -> (PlayerRecord, u64) {
+        let entries = &self.ledger[&subject(player_number("ada", 0))];
+        let (_, record): (AppendId, _) = read_record(entries.last().unwrap()).unwrap();
+        (record, entries.len() as u64)
+    }
+
+    /// The ledger says that the player's session goes to a region.
+    fn move_to(&mut self, region: RegionId) {
+        let (record, last) = self.record();
+        let place = PlayerPlace::Hosted { region, kept: Vec::new() };
+        let record = PlayerRecord { epoch: record.epoch + 1, place, ..record };
+        let subject = subject(player_number("ada", 0));
+        let by = AppendId { server: ServerId(9), number: last };
+        let bytes = write_record(&(by, record));
+        self.ledger.entry(subject).or_default().push(bytes.clone());
+        for (to, _) in self.followers.iter().filter(|it| it.1 == subject) {
+            let entry = RegionCommand::Entry(subject, last + 1, bytes.clone());
+            self.commands.push_back((*to, entry));
         }
     }
 
@@ -216,4 +260,54 @@ fn a_standby_that_could_not_be_reached_is_tried_again() {
     world.rounds(60);
     assert_eq!(world.client.host_link(), Some(Link(2)));
     assert_eq!(world.client.counts().malformed, 0);
+}
+
+#[test]
+fn a_server_that_lost_a_region_before_it_ran_it_sends_players_on() {
+    let mut world = World::begin();
+    let region = RegionId(0);
+    world.servers.remove(&ServerId(1));
+    world.rounds(15);
+    let standby = world.dialled().expect("the host is silent");
+    let other = ServerId(5 - standby.0);
+    while world.owner(other, region) != Some(standby) {
+        world.rounds(1);
+    }
+    // It has won the region, and not fenced its log.
+    assert_eq!(world.servers[&standby].regions().count(), 0);
+    world.still = Some((standby, VecDeque::new()));
+    world.rounds(60);
+    assert_eq!(world.owner(other, region), Some(other));
+    let (_, waiting) = world.still.take().unwrap();
+    world.commands.extend(waiting.into_iter().map(|command| (standby, command)));
+    world.rounds(20);
+    world.connect(Link(2), standby);
+    for round in 0..120 {
+        world.rounds(1);
+        if let Some(server) = world.dialled() {
+            world.connect(Link(3 + round), server);
+        }
+    }
+    let host = world.client.host_link().and_then(|link| world.links.get(&link));
+    assert_eq!((world.client.joined().is_some(), host), (true, Some(&other)));
+}
+
+#[test]
+fn a_session_that_comes_back_after_a_takeover_is_waited_for() {
+    let mut world = World::begin_with(|layout| {
+        let line = SplitLine { axis: 0, at: 1e6 };
+        layout.split(RegionId(0), line, ServerId(3), true).unwrap();
+    });
+    let (here, there) = (RegionId(0), RegionId(1));
+    assert_eq!(world.record().0.host(), Some(here));
+    world.servers.remove(&ServerId(1));
+    // It goes elsewhere, which the standby's notes do not say, and comes back.
+    world.move_to(there);
+    world.rounds(80);
+    let before = world.record().1;
+    world.move_to(here);
+    world.rounds(10);
+    assert_eq!(world.record().1, before + 1, "it is on its way");
+    world.rounds(30);
+    assert_eq!(world.record().1, before + 2, "it did not come, and begins anew");
 }

@@ -451,6 +451,7 @@ impl<G: Game> RegionServer<G> {
         self.standing.retain(|id, _| layout.get(*id).is_some());
         self.opening.retain(|id, _| layout.get(*id).is_some());
         self.inherited.retain(|id, _| layout.get(*id).is_some());
+        self.awaited.retain(|id, _| layout.get(*id).is_some());
     }
 }
 

@@ -401,6 +401,7 @@ impl<G: Game> RegionServer<G> {
         let carried = sessions.carry_in(simulation, state, link.filter(|_| !anew), now);
         let Some(counts) = carried else { return };
         region.orphans.remove(&player);
+        region.notes.remove(&player);
         let inputs = of_host.recent.iter().cloned().collect();
         let inputs = RemoteInputs { player: player.0, stream, inputs };
         hosted.insert(player, of_host);

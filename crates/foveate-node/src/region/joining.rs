@@ -304,6 +304,7 @@ impl<G: Game> RegionServer<G> {
             let (epoch, stream) = (record.epoch, record.epoch << 8);
             region.hosted.insert(player, HostedSession { epoch, stream, ..Default::default() });
             region.settling.insert(player, tick);
+            region.notes.remove(&player);
         }
     }
 

@@ -132,7 +132,9 @@ impl<G: Game> RegionServer<G> {
             PlayerPlace::Hosted { .. } if closed => (Claim::Recover(id), alone >= ALONE_FOR),
             // It left, and what it left was not removed: the server stopped in between.
             PlayerPlace::Away { .. } => (Claim::Away(id), alone >= ALONE_FOR),
+            // Should the session come back, it is on its way: the former owner's note says nothing of that.
             PlayerPlace::Hosted { .. } => {
+                region.notes.remove(&player);
                 region.orphans.insert(player, now);
                 return;
             }

@@ -122,6 +122,11 @@ impl<G: Game> RegionServer<G> {
                 Some(epoch) if !mine || epoch != info.epoch => {
                     self.opening.remove(&id);
                     self.appends.forget(Subject::Log(id));
+                    // Its sessions are not to come here any more: no client may wait for them.
+                    if !mine {
+                        self.inherited.remove(&id);
+                        self.awaited.remove(&id);
+                    }
                 }
                 _ => {}
             }
