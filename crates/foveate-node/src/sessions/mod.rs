@@ -129,7 +129,8 @@ struct PendingLink {
 #[derive(Clone, PartialEq, Debug)]
 pub enum ServerEvent {
     /// A player asks to join, and its version, schema and name are valid. Answer with
-    /// [`PlayerSessions::admit`] or [`PlayerSessions::refuse`].
+    /// [`ServerCommand::Admit`](crate::node::ServerCommand::Admit) or
+    /// [`ServerCommand::Reject`](crate::node::ServerCommand::Reject).
     Asked {
         /// The player's link.
         link: Link,
