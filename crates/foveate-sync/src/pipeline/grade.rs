@@ -339,7 +339,7 @@ impl Look {
 
     /// For how many rounds the policy surely has no interest in an object within reach, such as one behind a
     /// wall, however it and the pivots move.
-    #[inline(never)]
+    #[inline]
     fn rounds_unseen(&self, observer: &Observer, store: &Store, slot: Slot) -> u32 {
         let hot = &store.hot[slot.at()];
         if !hot.placed || observer.pivots.is_empty() {
@@ -349,8 +349,7 @@ impl Look {
         let mut room = drift * MAX_LOOKS;
         // Another pivot may be the nearest soon.
         for pivot in &observer.pivots {
-            let nearest = Nearest { pivot, square: hot.pos.square_distance(pivot.at) };
-            let sight = self.sight(observer, store, slot, nearest);
+            let sight = self.sight(observer, store, slot, pivot);
             room = room.min(observer.policy.no_interest_within(&sight));
             if room < drift {
                 return 0;
@@ -463,7 +462,7 @@ pub(super) fn nearest(pivots: &[Pivot], pos: Position) -> Option<Nearest<'_>> {
 
 /// The distance to the nearest pivot; unbounded without one.
 fn nearest_distance(pivots: &[Pivot], pos: Position) -> Metres {
-    nearest(pivots, pos).map_or(Metres::UNBOUNDED, |nearest| nearest.distance())
+    nearest(pivots, pos).map_or(Metres::UNBOUNDED, |(_, square)| Metres(square.sqrt()))
 }
 
 /// Looks for the objects near by: new ones are watched, those that are far off are let go.
