@@ -280,36 +280,6 @@ impl ConvexPolygon {
         self.edges().all(|edge| (edge.b - edge.a).cross(p - edge.a) >= 0.0)
     }
 
-    /// How far both ends of a segment may move while it surely still crosses the polygon; 0 if that is
-    /// not certain.
-    ///
-    /// Judged by the chord between the two vertices that are farthest off the segment's line, one on
-    /// either side: as long as the chord is longer than the strip in which the segment moves is wide,
-    /// and the ends stay before and behind it, every such segment crosses it.
-    pub fn blocks_within(&self, segment: &Segment) -> f64 {
-        let Some(along) = (segment.b - segment.a).unit() else { return 0.0 };
-        let length = segment.length();
-        let (mut left, mut right) = ((0.0, 0.0), (0.0, 0.0));
-        for vertex in &self.vertices {
-            let from = *vertex - segment.a;
-            let (ahead, off) = (from.dot(along), along.cross(from));
-            if off > left.1 {
-                left = (ahead, off);
-            } else if off < right.1 {
-                right = (ahead, off);
-            }
-        }
-        let width = left.1 - right.1;
-        if left.1 <= 0.0 || right.1 >= 0.0 {
-            return 0.0;
-        }
-        let slope = (left.0 - right.0) / width;
-        // Where the chord crosses the segment's line.
-        let across = right.0 - right.1 * slope;
-        let ends = across.min(length - across) / (1.0 + slope.abs());
-        left.1.min(-right.1).min(ends).max(0.0)
-    }
-
     /// Distance from `p` to the polygon; 0 inside.
     pub fn distance(&self, p: Point) -> f64 {
         if self.contains(p) {

@@ -128,26 +128,6 @@ impl ArenaMap {
                 .any_along(&sight, |i| sight.span_inside(&self.obstacles[i].solid).is_some())
     }
 
-    /// How far both ends of a line may move, in any direction, while it surely stays blocked; `None` if
-    /// nothing solid is between them. Zero if no single obstacle is that wide. The search for the widest
-    /// obstacle ends at one that allows `enough`.
-    pub fn blocked_within(&self, a: Point, b: Point, enough: f64) -> Option<f64> {
-        let sight = Segment::new(a, b);
-        if !sight.length().is_finite() {
-            return Some(0.0);
-        }
-        let mut widest = None;
-        self.grid.any_along(&sight, |i| {
-            let Obstacle { solid, outline, .. } = &self.obstacles[i];
-            if sight.span_inside(solid).is_some() {
-                let room = outline.blocks_within(&sight);
-                widest = Some(widest.map_or(room, |widest: f64| widest.max(room)));
-            }
-            widest.is_some_and(|widest| widest >= enough)
-        });
-        widest
-    }
-
     /// The share of the way from `a` to `b` up to the first obstacle; 1 if there is none, and 0 if
     /// a coordinate is not finite.
     pub fn free_share(&self, a: Point, b: Point) -> f64 {

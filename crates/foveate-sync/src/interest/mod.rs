@@ -244,13 +244,6 @@ pub trait Policy: Send + Sync {
         true
     }
 
-    /// How far pivot and object may each move, in any direction, while the policy surely gives no grade
-    /// for the pair; zero if it gives one, or if that is not known. Until one of them could have moved
-    /// that far the policy is not called.
-    fn no_interest_within(&self, _: &Sight) -> Metres {
-        Metres::ZERO
-    }
-
     /// The strictest floors of all its grades. A pair that deviates by less has no difference
     /// whatever its grade, and the policy need not be called. Without them it is called for every
     /// pair every round.

@@ -46,12 +46,6 @@ impl Policy for BySet {
         set.is_some_and(|(_, policy)| policy.tells_leaving(sight))
     }
 
-    fn no_interest_within(&self, sight: &Sight) -> Metres {
-        // An object changes sets only together with its team, and is then graded anew.
-        let set = self.0.iter().find(|(set, _)| set.holds(sight));
-        set.map_or(Metres::ZERO, |(_, policy)| policy.no_interest_within(sight))
-    }
-
     fn floors(&self) -> Option<Floors> {
         let mut all = self.0.iter().map(|(_, policy)| policy.floors());
         let first = all.next()??;
@@ -112,12 +106,6 @@ impl Policy for Interacting {
 pub trait Visibility: Send + Sync {
     /// Whether the pivot's object (if it has one) at `from` can see `object` at `to`.
     fn visible(&self, line: &Line) -> bool;
-
-    /// How far both ends of the line may each move, in any direction, while the object surely stays
-    /// hidden; zero if it is visible, or if that is not known. A hint that saves time.
-    fn hidden_within(&self, _: &Line) -> Metres {
-        Metres::ZERO
-    }
 }
 
 /// A query to a [`Visibility`] provider.
@@ -146,19 +134,11 @@ pub struct Visible {
     pub always: Metres,
 }
 
-/// Taken off how near an object may come: more than rounding.
-const ROUNDING: Metres = Metres(0.01);
-
 impl Visible {
     fn sees(&self, sight: &Sight) -> bool {
-        sight.distance.0 <= self.always.0 || self.provider.visible(&Line::of(sight))
-    }
-}
-
-impl Line {
-    fn of(sight: &Sight) -> Line {
         let Sight { pivot, object, from, to, tick, .. } = *sight;
-        Line { pivot, object, from, to, tick }
+        sight.distance.0 <= self.always.0
+            || self.provider.visible(&Line { pivot, object, from, to, tick })
     }
 }
 
@@ -180,15 +160,6 @@ impl Policy for Visible {
 
     fn tells_leaving(&self, sight: &Sight) -> bool {
         (self.hidden.is_finite() || self.sees(sight)) && self.inner.tells_leaving(sight)
-    }
-
-    fn no_interest_within(&self, sight: &Sight) -> Metres {
-        // Both ends may come nearer.
-        let beyond = (sight.distance - self.always - ROUNDING) / 2.0;
-        if self.hidden.is_finite() || beyond <= Metres::ZERO {
-            return Metres::ZERO;
-        }
-        self.provider.hidden_within(&Line::of(sight)).min(beyond)
     }
 
     fn floors(&self) -> Option<Floors> {

@@ -181,17 +181,7 @@ impl Look {
             return observer.next_checks[at].set(self.out_of_reach(hot, distance - self.reach));
         }
         let own = observer.pivots.iter().any(|pivot| pivot.object == Some(slot));
-        let unseen = match mode {
-            Mode::Watched | Mode::Special if hot.alive && far.is_none() && !own => {
-                self.rounds_unseen(observer, store, slot)
-            }
-            _ => 0,
-        };
         let Opinion { grade, distance, factor } = match (hot.alive, far) {
-            (true, None) if unseen > 0 => Opinion {
-                distance: nearest_distance(&observer.pivots, hot.pos),
-                ..Opinion::anywhere(None)
-            },
             (true, None) => self.judge(observer, store, slot, own),
             (_, far) => Opinion { distance: far.unwrap_or_default(), ..Opinion::anywhere(None) },
         };
@@ -201,8 +191,6 @@ impl Look {
             // The observer's own object, if it is not sent to it, stays so until the observer looks from elsewhere.
             let beyond = if own && hot.alive { Metres::UNBOUNDED } else { distance - self.reach };
             let mut next = self.out_of_reach(hot, beyond);
-            let sighted = self.tick.plus(unseen + 1);
-            next = if sighted.is_after(next) { sighted } else { next };
             tallies.set(wake, wake.tally % NextCheck::KNOWN);
             if wake.mode != Mode::Watched {
                 wake.mode = Mode::Special;
@@ -337,27 +325,6 @@ impl Look {
         Opinion { grade, distance, factor }
     }
 
-    /// For how many rounds the policy surely has no interest in an object within reach, such as one behind a
-    /// wall, however it and the pivots move.
-    #[inline]
-    fn rounds_unseen(&self, observer: &Observer, store: &Store, slot: Slot) -> u32 {
-        let hot = &store.hot[slot.at()];
-        if !hot.placed || observer.pivots.is_empty() {
-            return 0;
-        }
-        let drift = hot.reach.max(self.slack).max(LEAST_WAY);
-        let mut room = drift * MAX_LOOKS;
-        // Another pivot may be the nearest soon.
-        for pivot in &observer.pivots {
-            let sight = self.sight(observer, store, slot, pivot);
-            room = room.min(observer.policy.no_interest_within(&sight));
-            if room < drift {
-                return 0;
-            }
-        }
-        (room / drift) as u32
-    }
-
     /// Whether the policy lets the observer know by which change an object went out of reach.
     #[cold]
     fn tells_leaving(&self, observer: &Observer, store: &Store, slot: Slot) -> bool {
@@ -458,11 +425,6 @@ pub(super) fn nearest(pivots: &[Pivot], pos: Position) -> Option<Nearest<'_>> {
         }
     }
     Some(best)
-}
-
-/// The distance to the nearest pivot; unbounded without one.
-fn nearest_distance(pivots: &[Pivot], pos: Position) -> Metres {
-    nearest(pivots, pos).map_or(Metres::UNBOUNDED, |(_, square)| Metres(square.sqrt()))
 }
 
 /// Looks for the objects near by: new ones are watched, those that are far off are let go.
