@@ -1,8 +1,8 @@
-//! A client that reaches the standby of a crashed region server late: three servers and a client, whose messages arrive
+//! A client and the standby of a crashed region server, which it may reach late: three servers and a client, whose messages arrive
 //! at once.
 
 use foveate_lab::mesh::faults::FaultSpec;
-use foveate_lab::mesh::game::{Counted, Drift};
+use foveate_lab::mesh::game::{AVATAR, BAG, Counted, Drift, DriftAvatar, DriftBag};
 use foveate_lab::mesh::run::{MeshSpec, ROUND};
 use foveate_node::Client;
 use foveate_node::game::Game;
@@ -17,7 +17,7 @@ use foveate_node::region::players::{PlayerPlace, PlayerRecord, player_number, su
 use foveate_node::region::{RegionCommand, RegionEvent, RegionServer, RegionSettings};
 use foveate_node::server::ServerSettings;
 use foveate_node::session::{ResumeKey, ServerContact};
-use foveate_wire::{Metres, Micros};
+use foveate_wire::{KindId, Metres, Micros, Replicate};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -32,6 +32,12 @@ struct World {
     still: Option<(ServerId, VecDeque<RegionCommand>)>,
     inputs: u32,
     now: Micros,
+    /// Rounds that the client's datagrams take.
+    lag: u32,
+    /// Those under way, each with its time.
+    late: VecDeque<(Micros, Link, Vec<u8>)>,
+    /// The ledger takes nothing for regions' logs.
+    logs_away: bool,
 }
 
 fn server(game: &Arc<Drift>, id: u32) -> RegionServer<Drift> {
@@ -70,6 +76,9 @@ impl World {
             still: None,
             inputs: 0,
             now: Micros(1_000_000),
+            lag: 0,
+            late: VecDeque::new(),
+            logs_away: false,
         };
         let mut layout = Layout::new(game.schema().hash(), ROUND, ServerId(1));
         change(&mut layout);
@@ -94,6 +103,8 @@ impl World {
 
     fn on_event(&mut self, id: ServerId, event: RegionEvent) {
         match event {
+            RegionEvent::Ledger(LedgerRequest::Append { subject: Subject::Log(_), .. })
+                if self.logs_away => {}
             RegionEvent::Ledger(LedgerRequest::Append { request, subject, last, bytes }) => {
                 let entries = self.ledger.entry(subject).or_default();
                 let mut at = entries.len() as u64;
@@ -155,6 +166,13 @@ impl World {
     fn deliver_to_servers(&mut self, out: RecordingOutbox) {
         for (link, outgoing) in out.0 {
             let Some(id) = self.links.get(&link).copied() else { continue };
+            if let Outgoing::Datagram(bytes) = &outgoing
+                && self.lag > 0
+            {
+                let due = self.now + ROUND * self.lag;
+                self.late.push_back((due, link, bytes.clone()));
+                continue;
+            }
             let input = match &outgoing {
                 Outgoing::Datagram(bytes) => NodeInput::Datagram(link, bytes),
                 Outgoing::Message(bytes) => NodeInput::Message(link, bytes),
@@ -183,6 +201,11 @@ impl World {
                 match self.still.as_mut().filter(|it| it.0 == id) {
                     Some((_, waiting)) => waiting.push_back(command),
                     None => self.give(id, NodeInput::Command(command)),
+                }
+            }
+            while let Some((_, link, bytes)) = self.late.pop_front_if(|it| it.0 <= self.now) {
+                if let Some(id) = self.links.get(&link).copied() {
+                    self.give(id, NodeInput::Datagram(link, &bytes));
                 }
             }
             let mut out = RecordingOutbox::default();
@@ -219,6 +242,29 @@ impl World {
             let entry = RegionCommand::Entry(subject, last + 1, bytes.clone());
             self.commands.push_back((*to, entry));
         }
+    }
+
+    /// The player's object of a kind, where it is owned.
+    fn owned<T: Replicate>(&self, kind: KindId) -> Option<T> {
+        let regions = self.servers.values().flat_map(|server| server.regions());
+        let mut owned = regions.flat_map(|region| region.owned().map(move |(id, _)| (id, region)));
+        let (id, region) = owned.find(|(id, _)| id.kind() == kind)?;
+        let schema = self.servers.values().next()?.schema();
+        Some(T::get(schema.kind(kind)?, &region.state(id)?.lanes))
+    }
+
+    /// A player comes, or comes again.
+    fn enter(&mut self, name: &str, link: Link, id: ServerId) {
+        let game = Arc::new(Drift::new(MeshSpec::small(FaultSpec::NONE, ROUND, 1).drift).unwrap());
+        self.client = Client::new(game, name, &[]);
+        self.connect(link, id);
+    }
+
+    fn leave(&mut self) {
+        let mut out = RecordingOutbox::default();
+        self.client.leave(&mut out);
+        self.deliver_to_servers(out);
+        self.rounds(40);
     }
 
     /// The standby that the client wants to connect to.
@@ -310,4 +356,73 @@ fn a_session_that_comes_back_after_a_takeover_is_waited_for() {
     assert_eq!(world.record().1, before + 1, "it is on its way");
     world.rounds(30);
     assert_eq!(world.record().1, before + 2, "it did not come, and begins anew");
+}
+
+#[test]
+fn inputs_that_were_on_their_way_while_the_client_was_told_anew_are_not_taken_for_later_ones() {
+    let mut world = World::begin();
+    world.lag = 3;
+    world.rounds(10);
+    world.servers.remove(&ServerId(1));
+    world.rounds(15);
+    let standby = world.dialled().expect("the host is silent");
+    world.connect(Link(2), standby);
+    world.rounds(100);
+    assert_eq!(world.client.host_link(), Some(Link(2)));
+    let (avatar, newest) = (world.owned::<DriftAvatar>(AVATAR).unwrap(), world.inputs);
+    assert!(avatar.last + 15 >= newest, "{avatar:?} of {newest}: its inputs count");
+    assert_eq!(avatar.again, 0, "{avatar:?}");
+}
+
+/// A player has come, its host has crashed before the log had that, and the player waits at the standby.
+fn crashed_before_it_was_logged(mut world: World, name: &str) -> World {
+    world.logs_away = true;
+    world.enter(name, Link(2), ServerId(1));
+    world.rounds(40);
+    assert!(world.client.session_epoch() > 0 && world.owned::<DriftBag>(BAG).is_some());
+    world.servers.remove(&ServerId(1));
+    world.logs_away = false;
+    while world.client.take_dial().is_some() {}
+    world.rounds(15);
+    let standby = world.dialled().expect("the host is silent");
+    world.connect(Link(3), standby);
+    world.rounds(40);
+    assert_eq!(world.client.host_link(), Some(Link(3)));
+    world
+}
+
+#[test]
+fn a_player_whose_host_crashed_before_it_was_logged_has_its_avatar_and_belongings_again() {
+    for newcomer in [true, false] {
+        let mut world = World::begin();
+        world.rounds(400);
+        let count = world.owned::<DriftBag>(BAG).unwrap().count;
+        assert!(count > 0);
+        world.leave();
+        let name = if newcomer { "bob" } else { "ada" };
+        let mut world = crashed_before_it_was_logged(world, name);
+        world.rounds(100);
+        let (avatar, bag) = (world.owned::<DriftAvatar>(AVATAR), world.owned::<DriftBag>(BAG));
+        assert!(avatar.is_some(), "newcomer {newcomer}: an avatar");
+        assert!(
+            bag.is_some_and(|bag| newcomer || bag.count >= count),
+            "newcomer {newcomer}: {count}"
+        );
+    }
+}
+
+#[test]
+fn a_player_that_leaves_before_its_belongings_were_logged_finds_them_later() {
+    let mut world = World::begin();
+    world.rounds(400);
+    let count = world.owned::<DriftBag>(BAG).unwrap().count;
+    world.leave();
+    let mut world = crashed_before_it_was_logged(world, "ada");
+    world.leave();
+    world.rounds(200);
+    let server = *world.servers.keys().next().unwrap();
+    world.enter("ada", Link(4), server);
+    world.rounds(100);
+    let bag = world.owned::<DriftBag>(BAG);
+    assert!(bag.as_ref().is_some_and(|bag| bag.count >= count), "{bag:?}, it counted {count}");
 }

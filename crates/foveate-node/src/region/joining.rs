@@ -255,7 +255,7 @@ impl<G: Game> RegionServer<G> {
     }
 
     /// Puts into a region what a player comes with, as far as it is nowhere.
-    fn bring_in(&mut self, id: RegionId, player: PlayerId, record: &PlayerRecord) {
+    pub(super) fn bring_in(&mut self, id: RegionId, player: PlayerId, record: &PlayerRecord) {
         let PlayerPlace::Hosted { kept, .. } = &record.place else { return };
         let absent: Vec<KeptObject> = kept
             .iter()

@@ -211,7 +211,10 @@ impl<G: Game> RegionServer<G> {
                     && self.region_of(avatar).is_none()
                     && self.heard_of(avatar).is_none();
                 if self.is_gone((id, player), nowhere, now) {
-                    let place = PlayerPlace::Away { at: [0.0; 2], kept: Vec::new() };
+                    // What the player came with may never have been logged.
+                    let (PlayerPlace::Hosted { kept, .. } | PlayerPlace::Away { kept, .. }) =
+                        record.place;
+                    let place = PlayerPlace::Away { at: [0.0; 2], kept };
                     let epoch = record.epoch + 1;
                     let record = PlayerRecord { epoch, place, ..record };
                     self.claim(player, last, (Claim::Away(id), record), now);
@@ -223,6 +226,40 @@ impl<G: Game> RegionServer<G> {
             let record = PlayerRecord { epoch: record.epoch + 1, place, ..record };
             if self.claim(player, last, (Claim::Away(id), record), now) {
                 self.reach(MeshStep::LeaveAsked);
+            }
+        }
+    }
+
+    /// Players whose server stopped before the log had what they came with: they are given it again.
+    pub(super) fn bring_back(&mut self, id: RegionId, now: Micros) {
+        let Some(region) = self.regions.get(&id) else { return };
+        let players: Vec<(PlayerId, ObjectId)> =
+            region.sessions.hosted().map(|it| (it, self.game.avatar_of(it))).collect();
+        for (player, avatar) in players {
+            let Some(region) = self.regions.get_mut(&id) else { return };
+            let Some(hosted) = region.hosted.get_mut(&player) else { continue };
+            if region.sessions.is_leaving(player) {
+                continue;
+            }
+            if region.rows.contains_key(&avatar) {
+                hosted.nowhere_since = None;
+                continue;
+            }
+            let Some((_, record)) = self.players.records.get(&player).cloned() else { continue };
+            // A newcomer that was not let in twice, and brought nothing.
+            let fresh = record.epoch <= 2;
+            let unlogged = matches!(&record.place, PlayerPlace::Hosted { region, kept }
+                if *region == id && (fresh || !kept.is_empty()));
+            let nowhere = unlogged
+                && !self.players.claims.contains_key(&player)
+                && self.region_of(avatar).is_none()
+                && self.heard_of(avatar).is_none_or(|region| region == id);
+            if self.is_gone((id, player), nowhere, now) {
+                self.bring_in(id, player, &record);
+                let tick = self.ticked;
+                if let Some(region) = self.regions.get_mut(&id) {
+                    region.settling.insert(player, tick);
+                }
             }
         }
     }

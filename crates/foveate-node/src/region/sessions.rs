@@ -722,6 +722,7 @@ impl<G: Game> RegionServer<G> {
             }
         }
         self.mind_orphans(id, now);
+        self.bring_back(id, now);
         self.settle_players(id, now);
         self.name_standbys(id);
         self.finish_leaves(id, now);

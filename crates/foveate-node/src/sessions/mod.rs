@@ -387,6 +387,9 @@ impl<G: Game> PlayerSessions<G> {
         }
         session.heard = now;
         session.echo = Some((self.incoming.clock, now));
+        if session.is_of_former(self.incoming.ack) {
+            return;
+        }
         if let Some(ack) = self.incoming.ack {
             session.acked = now;
             simulation.publisher.on_ack(session.observer, &ack, now);

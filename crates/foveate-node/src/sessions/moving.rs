@@ -49,6 +49,8 @@ pub struct CarriedSession<I> {
     pub leaving: bool,
     /// No client was told of this session: the client that takes it up is told anew.
     pub untold: bool,
+    /// Packets since the client was welcomed anew, as long as what it sent before that may arrive.
+    pub anew: Option<u16>,
     /// What the client knows.
     pub observer: CarriedObserver,
 }
@@ -178,6 +180,9 @@ impl<G: Game> PlayerSessions<G> {
         self.events.push_back(ServerEvent::Joined(player, name));
         let round = RoundTime { tick: simulation.publisher.store.tick(), now };
         self.attach_link(at, NewLink { link, resumed: false }, round, out);
+        if let Some(session) = &mut self.sessions[at as usize] {
+            session.anew = Some(0);
+        }
         true
     }
 
@@ -216,6 +221,7 @@ impl<G: Game> PlayerSessions<G> {
             tick: simulation.publisher.store.tick().0,
             leaving: session.leaving,
             untold: session.untold,
+            anew: session.anew,
             observer,
         };
         Some((state, session.link))
@@ -312,6 +318,7 @@ impl<G: Game> PlayerSessions<G> {
         if session.observer != observer {
             return false;
         }
+        session.note_packet();
         let Some(link) = session.link else { return true };
         session.write_datagram(round, Micros::ZERO, packet, &mut self.frame);
         self.quality.note_sent(self.frame.len());

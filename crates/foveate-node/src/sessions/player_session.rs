@@ -9,9 +9,12 @@ use crate::session::{RELIABLE_EVENTS, ResumeKey};
 use crate::simulation::MAX_INPUTS;
 use foveate_sync::interest::View;
 use foveate_sync::{Observer, ObserverId};
+use foveate_wire::packet::Ack;
 use foveate_wire::{Bytes, Micros, ObjectId};
 use std::collections::VecDeque;
 
+/// After so many packets nothing arrives any more that a client sent before it was welcomed anew.
+const FORMER_FOR: u16 = 512;
 /// The most inputs that wait for their tick: 400 ms at 20 Hz. A player further ahead is too fast.
 const MAX_WAITING: usize = 8;
 /// Inputs that must wait before the first is used, as a buffer for jitter.
@@ -93,6 +96,8 @@ pub(super) struct PlayerSession<G: Game> {
     pub leaving: bool,
     /// No client was told of this session yet: what a client knows is of another one.
     pub untold: bool,
+    /// Packets since the client was welcomed anew, as long as what it sent before that may arrive.
+    pub anew: Option<u16>,
 }
 
 /// What never changes about a session.
@@ -139,6 +144,7 @@ impl<G: Game> PlayerSession<G> {
             joins: Credit::new(WorkBudget::JOINS, now),
             leaving: false,
             untold: false,
+            anew: None,
         }
     }
 
@@ -148,6 +154,7 @@ impl<G: Game> PlayerSession<G> {
         // Inputs missed while away are not made up for.
         self.waiting.clear();
         (self.next, self.done, self.started) = (None, None, false);
+        self.anew = None;
         // The old link's round trip and capacity say nothing about the new one.
         (self.missed, self.echo, self.echoed, self.capacity) = (0, None, None, None);
     }
@@ -169,6 +176,17 @@ impl<G: Game> PlayerSession<G> {
     /// Whether an input has arrived before.
     pub fn is_known(&self, seq: u16) -> bool {
         self.next.is_some_and(|next| (seq.wrapping_sub(next) as i16) < 0)
+    }
+
+    /// A packet is sent.
+    pub fn note_packet(&mut self) {
+        self.anew = self.anew.map(|sent| sent.saturating_add(1)).filter(|sent| *sent < FORMER_FOR);
+    }
+
+    /// Whether a client that was welcomed anew had not read that when it sent this: it acknowledges a packet of its
+    /// former session, and its inputs have that session's numbers.
+    pub fn is_of_former(&self, ack: Option<Ack>) -> bool {
+        self.anew.zip(ack).is_some_and(|(sent, ack)| ack.newest >= sent)
     }
 
     /// Queues an input; false if it is further ahead than a player can be. Known inputs are
@@ -228,6 +246,7 @@ impl<G: Game> PlayerSession<G> {
         // What was held up while the session moved may be made up for.
         self.missed = (usize::from(state.missed) + HEAD_START * 2).min(MAX_WAITING);
         self.started = self.done.is_some();
+        self.anew = state.anew;
         self.reliable = state.reliable.iter().take(MAX_RELIABLE).copied().collect();
     }
 

@@ -186,3 +186,43 @@ fn a_session_that_began_anew_says_so_until_a_client_was_told() {
     let (state, _) = sessions.carry_out(&mut simulation, player).expect("it is here");
     assert!(!state.untold, "the client was told anew");
 }
+
+#[test]
+fn what_a_client_sent_before_it_was_welcomed_anew_does_not_count_wherever_the_session_goes() {
+    use crate::outbox::{Link, RecordingOutbox};
+    use crate::session::{ClientDatagram, MOVING_SESSIONS, ResumeKey};
+    use crate::sessions::{ClientLink, Entrant, PlayerSessions, RoundTime, ServerSettings};
+    use foveate_wire::packet::Ack;
+    let (mut simulation, player, link, now) =
+        (simulation(), PlayerId(7), Link(1), Micros(1_000_000));
+    let world = simulation.game.welcome(&simulation.world(), player, "ada");
+    simulation.spawn(player, &world[0]).unwrap();
+    tick(&mut simulation, 1);
+    let (game, key) = (Arc::clone(&simulation.game), ResumeKey([1; 16]));
+    let settings = ServerSettings::default();
+    let mut sessions = PlayerSessions::new(game, settings, Box::new(move || key));
+    let (name, version) = ("ada".to_owned(), MOVING_SESSIONS);
+    let entrant = Entrant { player, name, version, resume: key, view: 0 };
+    assert!(sessions.begin(&mut simulation, entrant, now));
+    let mut out = RecordingOutbox::default();
+    assert!(sessions.attach(&mut simulation, player, ClientLink { link, version }, now, &mut out));
+    let (state, _) = sessions.carry_out(&mut simulation, player).expect("it is here");
+    assert!(sessions.carry_in(&mut simulation, state, Some(link), now).is_some());
+    let round = RoundTime { tick: Tick(2), now };
+    simulation.publisher.round(round.tick, now, |observer, packet| {
+        sessions.send_packet(observer, round, packet, &mut out);
+    });
+    let mut sent = |newest, first, simulation: &mut Simulation<Lamps>| {
+        let (ack, inputs) = (Some(Ack { newest, before: 0 }), vec![1; 6]);
+        let mut bytes = Vec::new();
+        ClientDatagram::<i8> { ack, clock: 0, first, inputs }.write(&mut bytes);
+        sessions.datagram(simulation, link, &bytes, now);
+        let mut used = Vec::new();
+        sessions.next_inputs(|_, number, _| used.push(number));
+        used
+    };
+    assert_eq!(sent(70, 68, &mut simulation), [], "packet 70 was the former session's");
+    assert_eq!(sent(0, 0, &mut simulation).first(), Some(&0), "nothing is ahead of it");
+    let used = sent(71, 69, &mut simulation);
+    assert!(!used.is_empty() && used.iter().all(|it| *it < 6), "however late it comes: {used:?}");
+}
